@@ -297,7 +297,7 @@ class SimulatedWorker {
     if (std::none_of(guests_.begin(), guests_.end(), [](const Pointer& g) { return g->contends; }))
       agreement_.consider();
     if (agreement_.aborted()) return pass_on(*agreement_.aborted());
-    if (!agreement_.is_reached()) return;
+    if (!agreement_.is_reached()) return look_for_lost_later();
     state_ = State::at_work;
     for (int other = 0; other < roster_.world(); ++other)
       met_.push_back(other == rank()                     ? mine_.incarnation
@@ -312,6 +312,18 @@ class SimulatedWorker {
     for (const Pointer& guest : std::vector(guests_)) drop(guest);
     for (int other = 0; other < roster_.world() && state_ == State::at_work; ++other)
       if (const Pointer control = place(other).control()) read(control);
+  }
+
+  // As TcpStartup does.
+  void look_for_lost_later() {
+    const Time due = agreement_.due();
+    if (due == Time::max() || due == looks_at_) return;
+    looks_at_ = due;
+    network_.tell_at(due, rank(), [this] {
+      if (state_ != State::starting) return;
+      agreement_.look_for_lost(network_.now());
+      consider();
+    });
   }
 
   void read(const Pointer& control) {
@@ -331,8 +343,10 @@ class SimulatedWorker {
 
   // A report ends it, and so does the end of a connection.
   void read_at_work(const Call& control) {
+    const std::string bytes = network_.read(*control.socket, 1 << 20);
+    if (!is_partner(control.peer)) return;  // RetiredSockets: nobody listens
     detail::ControlInbox& inbox = agreement_.inbox(control.peer);
-    inbox.append(network_.read(*control.socket, 1 << 20));
+    inbox.append(bytes);
     for (auto message = inbox.front(); message; message = inbox.front()) {
       if (message->frame.type == detail::ControlFrame::Type::abort) {
         CollectiveFailure failure;
@@ -342,7 +356,7 @@ class SimulatedWorker {
       }
       inbox.pop();
     }
-    if (!control.socket->is_at_end() || !is_partner(control.peer)) return;
+    if (!control.socket->is_at_end()) return;
     CollectiveFailure failure;
     failure.failed_rank = control.peer;
     failure.reason = "closed the connection";
@@ -375,6 +389,7 @@ class SimulatedWorker {
   std::vector<Place> places_;         // by rank
   std::vector<Milliseconds> delays_;  // by rank
   std::vector<Pointer> calls_, guests_;
+  Time looks_at_{};
   State state_ = State::starting;
   CollectiveFailure failure_;
   std::vector<std::uint64_t> met_;

@@ -5,13 +5,16 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "collectives/simulated_schedules.hpp"
 #include "collectives/simulated_startup.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "support/simulated_network.hpp"
 
 using namespace lockstep;
@@ -165,6 +168,79 @@ std::string start_without_one(std::uint64_t seed, int world) {
   return {};
 }
 
+/// Workers that are there within a second.
+struct Starts {
+  Starts(int world, std::uint64_t seed) : network(world, seed, some_weather(seed)) {
+    const auto addresses = simulated_addresses(world);
+    for (int rank = 0; rank < world; ++rank)
+      network.after(network.random_time(0ms, 1s),
+                    [this, addresses, rank] { start(addresses, rank); });
+  }
+  void start(const std::vector<std::string>& addresses, int rank) {
+    workers[rank] = std::make_unique<SimulatedWorker>(network, addresses, rank, 300s);
+  }
+  [[nodiscard]] bool is_at_work(int rank) const {
+    const auto known = workers.find(rank);
+    return known != workers.end() && !known->second->met().empty();
+  }
+
+  SimulatedNetwork network;
+  std::map<int, std::unique_ptr<SimulatedWorker>> workers;
+};
+
+/// A rank dies around the moment in which rank 0 says go, and is started again, or not. Where rank 0
+/// is at work, all others soon fail and name it. `unseen` counts those of which no rank at work knew
+/// that one.
+std::string lose_one_around_go(std::uint64_t seed, int world, int& unseen) {
+  Starts without(world, seed);
+  without.network.run_until(without.network.now() + 60s, [&] { return without.is_at_work(0); });
+  if (!without.is_at_work(0)) return "they have not come together";
+  const auto go = without.network.now();
+
+  std::mt19937_64 random(seed);  // not the network's: until then, all must be the same
+  std::vector<int> strangers;
+  for (int rank = 1; rank < world; ++rank)
+    if (!detail::are_control_partners(0, rank, world)) strangers.push_back(rank);
+  const int victim = strangers.empty() || random() % 4 == 0
+                         ? 1 + static_cast<int>(random() % static_cast<std::uint64_t>(world - 1))
+                         : strangers[random() % strangers.size()];
+  const auto most = some_weather(seed).most;
+  const auto time = go - most + 3 * most / 2 * static_cast<int>(random() % 1000) / 1000;
+  const bool comes_again = random() % 2 == 0;
+  const auto pause = std::chrono::milliseconds(1 + random() % 2000);
+
+  Starts starts(world, seed);
+  SimulatedNetwork& network = starts.network;
+  std::unique_ptr<SimulatedWorker> dead;
+  std::uint64_t process = 0;
+  network.at(time, [&] {
+    process = static_cast<std::uint64_t>(network.process(victim));
+    network.kill(victim);
+    dead = std::move(starts.workers[victim]);
+    starts.workers.erase(victim);
+    if (comes_again)
+      network.after(pause, [&] { starts.start(simulated_addresses(world), victim); });
+  });
+  network.run_until(time + 10s, [] { return false; });
+  if (!starts.is_at_work(0) ||
+      starts.workers[0]->met()[static_cast<std::size_t>(victim)] != process)
+    return {};  // it has seen the end, and waits for another process, or has found it
+  bool is_unseen = true;
+  for (const auto& [rank, worker] : starts.workers) {
+    if (rank == victim) continue;
+    const std::string name = "rank " + std::to_string(rank);
+    if (worker->state() == State::starting) return name + " still waits";
+    if (worker->state() == State::at_work) return name + " is still at work";
+    const CollectiveFailure& failure = worker->failure();
+    if (failure.failed_rank != victim)
+      return name + " names rank " + std::to_string(failure.failed_rank) + ", not " +
+             std::to_string(victim) + ": " + failure.reason;
+    is_unseen = is_unseen && failure.reason.find("told to begin") != std::string::npos;
+  }
+  unseen += is_unseen;
+  return {};
+}
+
 // All connected with all; and too many for that.
 int few(std::uint64_t seed) { return 2 + static_cast<int>(seed % 4); }
 int many(std::uint64_t seed) { return 9 + static_cast<int>(seed % 12); }
@@ -182,6 +258,15 @@ TEST_SUITE("simulated start-up") {
   TEST_CASE("a rank that never comes is named by all others when the time is over") {
     try_schedules([](auto seed) { return start_without_one(seed, few(seed)); }, 50, {});
     try_schedules([](auto seed) { return start_without_one(seed, many(seed)); }, 20, {});
+  }
+  TEST_CASE("a rank that dies while rank 0 says go is named by all others, in seconds") {
+    int unseen = 0;
+    try_schedules([&](auto seed) { return lose_one_around_go(seed, many(seed), unseen); }, 200,
+                  {3, 19, 30, 64});
+    CHECK(unseen > 0);
+    try_schedules(
+        [&](auto seed) { return lose_one_around_go(seed, 4 + static_cast<int>(seed % 4), unseen); },
+        50, {});
   }
   TEST_CASE("a schedule is the same when it is run again") {
     for (const std::uint64_t seed : {3u, 7u}) {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -267,17 +268,82 @@ TEST_SUITE("start-up agreement") {
     }
   }
 
-  TEST_CASE("of many ranks, a report is news for those that its sender does not know") {
+  TEST_CASE("a contact that is lost when rank 0 says go has a moment to come again, and is named") {
+    Worker worker(1);
+    worker.connect(0);
+    worker.connect(2);
+    const auto lose = [&](int other) {
+      worker.agreement.lose(other);
+      worker.roster.peer(other).connected = false;
+    };
+    const auto names_2_when_due = [&] {
+      const auto due = worker.agreement.due();
+      CHECK(due - now == 3s);
+      worker.agreement.look_for_lost(due - 1ms);
+      CHECK_FALSE(worker.agreement.aborted());
+      worker.agreement.look_for_lost(due);
+      REQUIRE(worker.agreement.aborted());
+      CHECK(worker.agreement.aborted()->failed_rank == 2);
+      CHECK(worker.agreement.aborted()->address == "c:3");
+      CHECK(worker.agreement.aborted()->code == ExitCode::lost_peer);
+      CHECK_FALSE(worker.agreement.is_reached());
+      CHECK(worker.agreement.is_news_for(0));
+    };
+    CHECK(worker.agreement.due() == StartupRoster::Clock::time_point::max());
+    SUBCASE("lost before") {
+      lose(2);
+      CHECK(worker.take(0, bytes_of(Type::go)) == Taken::all);
+      SUBCASE("for good") { names_2_when_due(); }
+      SUBCASE("it comes again") {
+        worker.connect(2);
+        CHECK(worker.agreement.is_reached());
+        worker.agreement.look_for_lost(now + 1h);
+        CHECK_FALSE(worker.agreement.aborted());
+      }
+      SUBCASE("another process comes") {
+        worker.roster.peer(2).incarnation = 8;
+        worker.connect(2);
+        names_2_when_due();
+      }
+      SUBCASE("rank 0 is lost as well, and no one is bound by what it has said") {
+        lose(0);
+        worker.agreement.look_for_lost(now + 1h);
+        CHECK_FALSE(worker.agreement.aborted());
+      }
+    }
+    SUBCASE("another process has come before") {
+      worker.roster.peer(2).incarnation = 8;
+      worker.connect(2);
+      CHECK(worker.take(0, bytes_of(Type::go)) == Taken::all);
+      names_2_when_due();
+    }
+    SUBCASE("all are there, but a guest contends for a place") {
+      CHECK(worker.agreement.take(0, bytes_of(Type::go), now) == Taken::enough);
+      worker.agreement.look_for_lost(now + 3s);
+      CHECK_FALSE(worker.agreement.aborted());
+      CHECK(worker.agreement.due() - now == 6s);
+      worker.agreement.consider();
+      CHECK(worker.agreement.is_reached());
+    }
+  }
+
+  TEST_CASE("a report is news for all contacts but its sender, which may not know them yet") {
     Worker worker(3, std::vector<std::string>(12, "a:1"));
     for (int other = 0; other < 12; ++other) CHECK_FALSE(worker.agreement.is_news_for(other));
     worker.connect(4);
     CHECK(worker.take(4, bytes_of({.type = Type::abort, .value = 4})) == Taken::enough);
-    for (int other = 0; other < 12; ++other)
-      CHECK(worker.agreement.is_news_for(other) == (other == 1 || other == 7 || other == 11));
+    for (const int other : {0, 1, 2, 5, 7, 11}) CHECK(worker.agreement.is_news_for(other));
+    for (const int other : {3, 4, 6, 8, 9, 10}) CHECK_FALSE(worker.agreement.is_news_for(other));
+    // One that hears it again, in other words, stays with the first.
+    CHECK(worker.take(5, bytes_of({.type = Type::abort, .value = 6})) == Taken::enough);
+    CHECK(worker.agreement.aborted()->failed_rank == 4);
+    CHECK_FALSE(worker.agreement.is_news_for(4));
+    CHECK(worker.agreement.is_news_for(5));
     Worker few(1);
     few.connect(0);
     (void)few.take(0, bytes_of({.type = Type::abort, .value = 0}));
-    CHECK_FALSE(few.agreement.is_news_for(2));
+    CHECK(few.agreement.is_news_for(2));
+    CHECK_FALSE(few.agreement.is_news_for(0));
   }
 
   TEST_CASE("something else is garbage") {

@@ -28,8 +28,11 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// A process may be started again at any moment, and connects anew to some ranks sooner than to
 /// others. So both words say which processes are meant (StartupRoster::processes): rank 0 waits
 /// until all others are connected to the same ones as itself, and a rank that hears go is not done
-/// while it is connected to others than rank 0 was. It becomes so, or a rank at work notices that a
-/// process has ended, and tells all.
+/// while it is connected to others than rank 0 was.
+///
+/// Rank 0 is at work when it has said go, and of many ranks it has a connection with few. So a rank
+/// that hears go when it has lost a contact may be the only one that knows: it gives the contact
+/// some time to connect again, if only their connection broke, and then gives up and tells all.
 class StartupAgreement {
  public:
   using Clock = StartupRoster::Clock;
@@ -49,14 +52,14 @@ class StartupAgreement {
 
   /// All ranks go.
   [[nodiscard]] bool is_reached() const noexcept { return reached_; }
-  /// A peer's report that it has given up.
+  /// Why this rank gives up: by a peer's report, or as it has lost a peer for good.
   [[nodiscard]] const std::optional<CollectiveFailure>& aborted() const noexcept {
     return aborted_;
   }
-  /// Whether a peer with which this rank is connected may not have heard the report that came.
+  /// Whether a contact may not have heard that: all but the one that told it, which may not be
+  /// connected to the others yet. Who hears it twice ignores it.
   [[nodiscard]] bool is_news_for(int other) const noexcept {
-    return aborted_ && roster_.is_contact(other) && other != told_by_ &&
-           !meet_at_startup(told_by_, other, roster_.world());
+    return aborted_ && roster_.is_contact(other) && other != told_by_;
   }
   /// What has come from a peer; at the end, what is for later.
   [[nodiscard]] ControlInbox& inbox(int peer) { return inboxes_[static_cast<std::size_t>(peer)]; }
@@ -67,6 +70,9 @@ class StartupAgreement {
     later_[static_cast<std::size_t>(other)].clear();
     if (other == 0) forget_rank_0();
     StartupRoster::Peer& peer = roster_.peer(other);
+    auto& met = met_[static_cast<std::size_t>(other)];
+    if (met && *met != peer.incarnation) replaced_ = other;
+    met = peer.incarnation;
     peer.ready = false;
     said_ready_[static_cast<std::size_t>(other)].reset();
     peer.heard = now;
@@ -116,6 +122,22 @@ class StartupAgreement {
     reach();
   }
 
+  /// When to look whether a contact is lost for good.
+  [[nodiscard]] Clock::time_point due() const noexcept { return due_; }
+  /// To be called then: gives up if so.
+  void look_for_lost(Clock::time_point now) {
+    if (reached_ || aborted_ || now < due_) return;
+    due_ = now + patience;  // a guest contends for a place, perhaps
+    const int lost = lost_after_go();
+    if (lost < 0) return;
+    aborted_.emplace();
+    aborted_->failed_rank = lost;
+    aborted_->address = roster_.address(lost);
+    aborted_->reason =
+        "was lost just when all ranks were connected and told to begin: its process has ended, or "
+        "the connection to it broke";
+  }
+
   void ask(int other) {
     send_(other, {.type = ControlFrame::Type::probe, .extra = ++roster_.peer(other).questions}, {});
   }
@@ -149,6 +171,9 @@ class StartupAgreement {
   }
 
  private:
+  // Enough to connect again, and for a contest (see StartupPlace).
+  static constexpr auto patience = std::chrono::seconds(3);
+
   void say(int to, ControlFrame::Type type, std::uint64_t processes) {
     send_(to, about(type, processes), {});
   }
@@ -162,10 +187,20 @@ class StartupAgreement {
   void forget_rank_0() {
     ready_sent_.reset();
     go_.reset();
+    due_ = Clock::time_point::max();
   }
   // Rank 0 has said so, of those that this rank is connected to.
   [[nodiscard]] bool may_go() const {
     return go_ && roster_.all_connected() && *go_ == roster_.processes();
+  }
+  // The contact without which rank 0's go cannot be followed; -1 if there is none. Rank 0 has said
+  // it of processes that this rank was connected to: where they are others now, the one that was
+  // replaced last is among those that are gone.
+  [[nodiscard]] int lost_after_go() const {
+    if (!go_) return -1;
+    for (int other = 0; other < roster_.world(); ++other)
+      if (roster_.is_contact(other) && !roster_.peer(other).connected) return other;
+    return *go_ == roster_.processes() ? -1 : replaced_;
   }
 
   // Returns false when the message belongs to the time after the start-up, or ends that.
@@ -180,6 +215,7 @@ class StartupAgreement {
       case ControlFrame::Type::go:
         if (from != 0) return false;
         go_ = processes_of(message.frame);
+        due_ = now + patience;
         return true;
       case ControlFrame::Type::probe:
         answer(from, message.frame.extra, now);
@@ -214,6 +250,7 @@ class StartupAgreement {
   }
 
   void give_up(int from, const ControlInbox::Message& message) {
+    if (aborted_) return;
     const int value = message.frame.value;
     told_by_ = from;
     aborted_.emplace();
@@ -236,6 +273,11 @@ class StartupAgreement {
       std::vector<std::optional<std::uint64_t>>(inboxes_.size());
   std::optional<std::uint64_t> ready_sent_;
   std::optional<std::uint64_t> go_;
+  Clock::time_point due_ = Clock::time_point::max();
+  // The process that each rank had last, and the rank that had another one before, most recently.
+  std::vector<std::optional<std::uint64_t>> met_ =
+      std::vector<std::optional<std::uint64_t>>(inboxes_.size());
+  int replaced_ = -1;
   bool reached_ = false;
 };
 

@@ -15,6 +15,7 @@
 
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "support/process.hpp"
 #include "support/skip.hpp"
@@ -66,9 +67,11 @@ class Guest {
       ::close(std::exchange(socket_, -1));
       std::this_thread::sleep_for(10ms);
     }
-    const timeval limit{10, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    limit_time();
+  }
+  /// The next one that comes to a port.
+  [[nodiscard]] static Guest of(const Listener& port) {
+    return Guest(Accepted{::accept4(port.descriptor(), nullptr, nullptr, SOCK_CLOEXEC)});
   }
   Guest(Guest&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
   Guest& operator=(Guest&& other) noexcept {
@@ -104,9 +107,64 @@ class Guest {
     return all;
   }
 
+  /// What the worker says next, and the text after it.
+  [[nodiscard]] detail::ControlFrame hear_frame(std::string& text) const {
+    const std::string head = hear_exactly(detail::frame_bytes);
+    detail::FrameBytes bytes{};
+    std::copy_n(reinterpret_cast<const std::byte*>(head.data()),
+                std::min(head.size(), bytes.size()), bytes.begin());
+    detail::ControlFrame frame;
+    REQUIRE(detail::ControlFrame::decode(bytes, frame));
+    text = hear_exactly(frame.length);
+    return frame;
+  }
+  /// The next frame of a type.
+  [[nodiscard]] detail::ControlFrame hear_frame(detail::ControlFrame::Type type) const {
+    std::string text;
+    for (;;)
+      if (const auto frame = hear_frame(text); frame.type == type) return frame;
+  }
+  void say_frame(const detail::ControlFrame& frame) const {
+    const detail::FrameBytes bytes = frame.encode();
+    say({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+
  private:
+  struct Accepted {
+    int socket;
+  };
+  explicit Guest(Accepted accepted) : socket_(accepted.socket) { limit_time(); }
+
+  void limit_time() const {
+    const timeval limit{10, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  }
+  [[nodiscard]] std::string hear_exactly(std::size_t count) const {
+    std::string bytes;
+    while (bytes.size() < count) {
+      const std::string more = hear(count - bytes.size());
+      if (more.empty()) break;
+      bytes += more;
+    }
+    return bytes;
+  }
+
   int socket_ = -1;
 };
+
+/// How a handshake with a worker ends.
+detail::Handshake::Outcome agree(const Guest& guest, detail::Handshake handshake) {
+  for (;;) {
+    const std::string bytes(handshake.out());
+    if (!bytes.empty()) guest.say(bytes);
+    handshake.sent(bytes.size());
+    if (handshake.outcome() != detail::Handshake::Outcome::open) return handshake.outcome();
+    const std::string heard = guest.hear(handshake.wanted());
+    if (heard.empty()) return detail::Handshake::Outcome::open;
+    handshake.take(heard);
+  }
+}
 
 /// Calls rank 0, for control.
 detail::Handshake::Outcome introduce(const Guest& guest, const detail::Hello& mine,
@@ -1143,6 +1201,60 @@ TEST_SUITE("tcp start-up, processes that die") {
     });
     CHECK(others == 0);
     CHECK(failure_of(thrown[1]).failed_rank == 0);
+  }
+
+  TEST_CASE("a rank that is lost when rank 0 says go has a moment to come again, and is named") {
+    using Type = detail::ControlFrame::Type;
+    using Channel = detail::Hello::Channel;
+    LocalCluster cluster(3);
+    const std::uint16_t port = cluster.listeners[1].port();
+    const Rendezvous place = cluster.place(1);
+    CommunicationOptions options = patient_options();
+    options.connections = 1;
+    const auto hello = [&](int rank) {
+      detail::Hello mine;
+      mine.from = rank;
+      mine.incarnation = 100 + static_cast<std::uint64_t>(rank);
+      mine.addresses = cluster.addresses;
+      return mine;
+    };
+    bool comes_again = false;
+    SUBCASE("it does not come again") {}
+    SUBCASE("it does") { comes_again = true; }
+    std::vector<Guest> links;  // of ranks 0 and 2
+    const auto call = [&] {
+      for (const Channel channel : {Channel::control, Channel::data}) {
+        links.emplace_back(port);
+        REQUIRE(agree(links.back(), detail::Handshake::caller(hello(2), {}, 1, channel)) ==
+                detail::Handshake::Outcome::agreed);
+      }
+    };
+    const auto thrown = run_threads(2, [&](int thread) {
+      if (thread == 1) return (void)Tcp::connect(place, options);
+      for (int link = 0; link < 2; ++link) {
+        links.push_back(Guest::of(cluster.listeners[0]));
+        REQUIRE(agree(links.back(), detail::Handshake::callee(hello(0), {})) ==
+                detail::Handshake::Outcome::agreed);
+      }
+      call();
+      const detail::ControlFrame ready = links[0].hear_frame(Type::ready);
+      links.erase(links.begin() + 2, links.end());
+      do  // until rank 1 has noticed that
+        links[0].say_frame({.type = Type::probe});
+      while (links[0].hear_frame(Type::waiting).value != 2);
+      links[0].say_frame({.type = Type::go, .value = ready.value, .extra = ready.extra});
+      if (comes_again) return call();
+      CHECK(links[0].hear_frame(Type::abort).value == 2);
+    });
+    CHECK_FALSE(thrown[0]);
+    if (comes_again) {
+      CHECK_FALSE(thrown[1]);
+      return;
+    }
+    const CollectiveFailure failure = failure_of(thrown[1]);
+    CHECK(failure.failed_rank == 2);
+    CHECK(contains(failure.reason, "lost just when all ranks were connected"));
+    CHECK(failure.seconds < 30);
   }
 
   TEST_CASE("a rank of any role that is killed may be started again") {

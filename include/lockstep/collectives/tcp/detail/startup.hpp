@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
 #include <cstddef>
@@ -111,8 +112,10 @@ class TcpStartup {
     connecting_.begin();
     const auto deadline = c.begin + c.options.startup_timeout;
     while (!c.agreement.is_reached() && !c.refusal && !c.agreement.aborted() &&
-           StartupContext::Clock::now() < deadline)
-      c.io.run_one_until(deadline);
+           StartupContext::Clock::now() < deadline) {
+      c.io.run_one_until(std::min(deadline, c.agreement.due()));
+      context_.agreement.look_for_lost(StartupContext::Clock::now());
+    }
     if (c.refusal) throw ConfigurationError(*c.refusal);
     if (c.agreement.aborted()) throw reporting_.failed(*c.agreement.aborted());
     if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty())
