@@ -6,7 +6,7 @@ namespace ls = lockstep;
 
 TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
 
-TEST_CASE("AutoShardPolicy: names") {
+TEST_CASE("AutoShardPolicy: automatic, data, file and off are their names") {
   CHECK(ls::to_string(ls::AutoShardPolicy::automatic) == "automatic");
   CHECK(ls::to_string(ls::AutoShardPolicy::data) == "data");
   CHECK(ls::to_string(ls::AutoShardPolicy::file) == "file");

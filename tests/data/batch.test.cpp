@@ -16,7 +16,7 @@ TEST_SUITE("Keras: dataset pipeline: batch") {
     CHECK(batches_of(numbers(3).batch(5)) == Batches{{0, 1, 2}});
   }
 
-  TEST_CASE("or left out") {
+  TEST_CASE("with drop_remainder it is left out") {
     CHECK(batches_of(numbers(5).batch(2, true)) == Batches{{0, 1}, {2, 3}});
     CHECK(numbers(5).batch(2, true).cardinality() == 2);
     CHECK(batches_of(numbers(3).batch(5, true)).empty());
@@ -45,7 +45,7 @@ TEST_SUITE("Keras: dataset pipeline: batch") {
     }
   }
 
-  TEST_CASE("a size of 0 is refused") {
+  TEST_CASE("a size of 0 is an error") {
     CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).batch(0); }), "got 0"));
     CHECK(
         contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).batch(-4); }), "got -4"));

@@ -93,7 +93,7 @@ TEST_SUITE("Keras: dataset pipeline: prefetch") {
     CHECK(loader.load({}).x.features() == 3);
   }
 
-  TEST_CASE("batches are read while the one before is in use, and no more than asked for") {
+  TEST_CASE("a thread reads batches while the one before is in use, and no more than asked for") {
     const auto reads = std::make_shared<std::atomic<int>>(0);
     const auto pipeline =
         ls::from_tensor_slices(rows(40), labels(40)).map([reads](auto&) { ++*reads; }).batch(2);

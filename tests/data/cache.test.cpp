@@ -40,7 +40,7 @@ void write_all(const std::string& path, const std::string& bytes) {
 }  // namespace
 
 TEST_SUITE("Keras: dataset pipeline: cache") {
-  TEST_CASE("upstream is read once; order and augmentation of the first pass stay") {
+  TEST_CASE("runs upstream once; order and augmentation of the first pass stay") {
     const Counted counted;
     const auto cached = numbers(7).map(counted).map(add_noise).shuffle(7).cache();
     CHECK(cached.cardinality() == 7);

@@ -80,7 +80,9 @@ TEST_SUITE("Keras: AutoShardPolicy") {
                     ls::ConfigurationError);
   }
 
-  TEST_CASE("data: batches are global, and parts differ by at most one: 7 over 2 are 4 and 3") {
+  TEST_CASE(
+      "data: elements are sharded, batches are global, and parts differ by at most one: 7 over 2 "
+      "are 4 and 3") {
     CHECK(parts_of(numbers(7).batch(7), 2) == std::vector<Batches>{{{0, 2, 4, 6}}, {{1, 3, 5}}});
   }
 
@@ -92,7 +94,9 @@ TEST_SUITE("Keras: AutoShardPolicy") {
     CHECK(parts[2] == Batches{{2}, {6}, {}});
   }
 
-  TEST_CASE("data: 10 samples in batches of 12 over 2 workers") {
+  TEST_CASE(
+      "data: a last partial batch is divided like any other: 10 samples in batches of 12 over 2 "
+      "workers") {
     CHECK(parts_of(numbers(10).batch(12), 2) ==
           std::vector<Batches>{{{0, 2, 4, 6, 8}}, {{1, 3, 5, 7, 9}}});
   }
@@ -142,7 +146,9 @@ TEST_SUITE("Keras: AutoShardPolicy") {
     CHECK(parts[2] == parts[0]);
   }
 
-  TEST_CASE("file: every worker reads its own files, in its part of the batch size") {
+  TEST_CASE(
+      "file: file i belongs to worker i % workers, and each reads its own, in its part of the "
+      "batch size") {
     const auto dataset =
         with(ls::from_files({"3", "1", "2", "4"}, read_file).batch(4), AutoShardPolicy::file);
     CHECK(values_of(dataset, {2, 0}) == std::vector<int>{300, 301, 302, 200, 201});
@@ -180,7 +186,7 @@ TEST_SUITE("Keras: AutoShardPolicy") {
     CHECK(values_of(dataset, {2, 1, 2, 1}) == std::vector<int>{401, 403});
   }
 
-  TEST_CASE("file: shuffle comes after the choice of files") {
+  TEST_CASE("file: an upstream shuffle happens after the files are sharded") {
     const auto dataset = with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(100).batch(4),
                               AutoShardPolicy::file);
     auto values = values_of(dataset, {2, 0});
@@ -226,7 +232,8 @@ TEST_SUITE("Keras: AutoShardPolicy") {
                    "batch of 1"));
   }
 
-  TEST_CASE("automatic: file where there are enough files, else data, said in a text") {
+  TEST_CASE(
+      "automatic: file where there are enough files, else data, said in the text for the log") {
     const auto decide = [](const auto& dataset, int workers) {
       ls::DistributedDataset<std::remove_cvref_t<decltype(dataset)>> rank(dataset, {workers, 0});
       return std::pair(rank.policy(), rank.policy_text());

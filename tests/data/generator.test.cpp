@@ -9,7 +9,8 @@ using namespace lockstep_test;
 
 TEST_SUITE_BEGIN("Keras: dataset pipeline: from_generator");
 
-TEST_CASE("from_generator makes samples from their numbers") {
+TEST_CASE(
+    "from_generator: a function makes each sample from its number, and later stages work on them") {
   auto dataset = ls::from_generator(
                      [](auto& sample) {
                        CHECK(sample.x[1] == 0);

@@ -60,7 +60,7 @@ TEST_SUITE("range") {
 }
 
 TEST_SUITE("Keras: dataset pipeline: concatenate") {
-  TEST_CASE("values and cardinality as tf.data's") {
+  TEST_CASE("one dataset after the other: values and cardinality as tf.data's") {
     CHECK(element_of(ls::range(1, 4).concatenate(ls::range(4, 8))) == golden_data::concatenated);
     CHECK(numbered(3).concatenate(numbered(4)).cardinality() ==
           golden_data::cardinality_of_concatenate_finite);
@@ -109,7 +109,7 @@ TEST_SUITE("Keras: dataset pipeline: concatenate") {
 }
 
 TEST_SUITE("Keras: dataset pipeline: zip") {
-  TEST_CASE("values and cardinality as tf.data's") {
+  TEST_CASE("stops at the shortest: values and cardinality as tf.data's") {
     const auto zipped = ls::zip(ls::range(1, 4), ls::range(4, 9));
     CHECK(element_of(zipped, 0) == golden_data::zipped_first);
     CHECK(element_of(zipped, 1) == golden_data::zipped_second);
@@ -227,7 +227,7 @@ TEST_SUITE("sample_from_datasets") {
 }
 
 TEST_SUITE("Keras: dataset pipeline: interleave") {
-  TEST_CASE("values as tf.data's") {
+  TEST_CASE("blocks of cycle_length datasets in turn: values as tf.data's") {
     CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 2})) ==
           golden_data::interleaved);
     CHECK(element_of(

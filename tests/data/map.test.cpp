@@ -23,7 +23,7 @@ Read<T> whole(const P& pipeline, ls::Iteration iteration = {}) {
 }  // namespace
 
 TEST_SUITE("Keras: dataset pipeline: map") {
-  TEST_CASE("changes samples and targets in place") {
+  TEST_CASE("a function of each sample changes it and its targets, in place") {
     const auto pipeline = numbers(40).map([](auto& sample) {
       sample.x[0] += 1;
       sample.y[0] -= sample.x[0];

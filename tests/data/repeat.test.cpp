@@ -20,7 +20,7 @@ TEST_SUITE("Keras: dataset pipeline: repeat") {
     CHECK(samples_of(numbers(3).repeat(0).repeat()).empty());
   }
 
-  TEST_CASE("without end") {
+  TEST_CASE("without a count, or with -1, it is infinite") {
     for (const auto& pipeline : {numbers(3).repeat(), numbers(3).repeat(-1)}) {
       CHECK(pipeline.cardinality() == ls::infinite_cardinality);
       CHECK(samples_of(pipeline, {}, 7) == Indices{0, 1, 2, 0, 1, 2, 0});
@@ -30,7 +30,7 @@ TEST_SUITE("Keras: dataset pipeline: repeat") {
     CHECK(numbers(2).repeat().repeat(0).cardinality() == 0);
   }
 
-  TEST_CASE("an endless repetition of nothing ends") {
+  TEST_CASE("an infinite repetition of an empty dataset ends") {
     CHECK(samples_of(numbers(0).repeat()).empty());
     CHECK(numbers(0).repeat().cardinality() == 0);
     CHECK(samples_of(numbers(3).skip(3).repeat()).empty());

@@ -12,7 +12,8 @@ namespace ls = lockstep;
 
 TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
 
-TEST_CASE("shard: element i belongs to shard i % n") {
+TEST_CASE(
+    "shard: element i belongs to shard i % n, which has len / n + (shard < len % n) elements") {
   for (std::int64_t n = 0; n < 12; ++n)
     for (std::int64_t shards = 1; shards < 6; ++shards) {
       std::vector<std::int64_t> sizes(static_cast<std::size_t>(shards));
@@ -26,7 +27,7 @@ TEST_CASE("shard: element i belongs to shard i % n") {
     }
 }
 
-TEST_CASE("shard: an index outside, or no shards, is an error") {
+TEST_CASE("shard: an index outside of [0, shards), or a number of shards below 1, is an error") {
   CHECK_THROWS_AS((void)ls::shard_size(5, 0, 0), ls::ConfigurationError);
   CHECK_THROWS_AS((void)ls::shard_size(5, -1, 0), ls::ConfigurationError);
   CHECK_THROWS_AS((void)ls::shard_size(5, 2, 2), ls::ConfigurationError);

@@ -21,7 +21,7 @@ std::string reason(AutoShardPolicy wanted, std::int64_t files, int workers) {
 
 TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
 
-TEST_CASE("shard decision: automatic takes files where there are enough") {
+TEST_CASE("automatic: file where there are enough files, else data, each with its reason") {
   CHECK(decide_shard_policy(AutoShardPolicy::automatic, 3, 3).policy == AutoShardPolicy::file);
   CHECK(decide_shard_policy(AutoShardPolicy::automatic, 2, 3).policy == AutoShardPolicy::data);
   CHECK(reason(AutoShardPolicy::automatic, 3, 2) == "file (automatic: 3 files for 2 workers)");
@@ -31,7 +31,8 @@ TEST_CASE("shard decision: automatic takes files where there are enough") {
   CHECK(reason(AutoShardPolicy::automatic, 9, 1) == "data (automatic: there is one worker)");
 }
 
-TEST_CASE("shard decision: the program's choice is kept, or refused") {
+TEST_CASE(
+    "the program's choice is kept; file without files, or with fewer than workers, is an error") {
   CHECK(reason(AutoShardPolicy::off, 0, 2) == "off (chosen by the program)");
   CHECK(reason(AutoShardPolicy::file, 1, 1) == "file (chosen by the program; 1 file for 1 worker)");
   CHECK_THROWS_WITH_AS((void)decide_shard_policy(AutoShardPolicy::file, 0, 2),

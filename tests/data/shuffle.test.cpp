@@ -10,7 +10,7 @@ namespace ls = lockstep;
 using namespace lockstep_test;
 
 TEST_SUITE("Keras: dataset pipeline: shuffle") {
-  TEST_CASE("every sample once, in another order") {
+  TEST_CASE("a buffer filled from upstream: every sample comes once, in another order") {
     for (const int buffer : {1, 2, 7, 20, 1000}) {
       const Indices order = samples_of(numbers(20).shuffle(buffer));
       CHECK(sorted(order) == range(0, 20));
@@ -18,14 +18,14 @@ TEST_SUITE("Keras: dataset pipeline: shuffle") {
     }
   }
 
-  TEST_CASE("a buffer of n delivers sample i after at most i others of it") {
+  TEST_CASE("refills the buffer: with n places, none comes more than n - 1 places early") {
     // The first n - 1 + k samples are all that can have come until k have been handed out.
     const Indices order = samples_of(numbers(500).shuffle(10, 3));
     for (std::size_t k = 0; k < order.size(); ++k)
       CHECK(order[k] < static_cast<std::int64_t>(k) + 10);
   }
 
-  TEST_CASE("uniform: each sample is at each place equally often") {
+  TEST_CASE("picks uniformly from the buffer: each sample is at each place equally often") {
     std::array<std::array<int, 5>, 5> count{};
     constexpr int passes = 5000;
     for (int pass = 0; pass < passes; ++pass) {
@@ -53,7 +53,9 @@ TEST_SUITE("Keras: dataset pipeline: shuffle") {
     CHECK(samples_of(pipeline, {5, 0}) != samples_of(pipeline, {6, 0}));
   }
 
-  TEST_CASE("reshuffled in each iteration, unless that is off") {
+  TEST_CASE(
+      "reshuffled in each iteration; with reshuffle_each_iteration off, the same order in each "
+      "epoch") {
     const auto reshuffled = numbers(20).shuffle(20, 1);
     CHECK(samples_of(reshuffled, {0, 0}) != samples_of(reshuffled, {0, 1}));
     CHECK(samples_of(reshuffled, {0, 1}) == samples_of(reshuffled, {0, 1}));

@@ -8,7 +8,7 @@ namespace ls = lockstep;
 using namespace lockstep_test;
 
 TEST_SUITE("Keras: dataset pipeline: skip") {
-  TEST_CASE("all but the first samples") {
+  TEST_CASE("all but the first samples; -1 leaves none") {
     CHECK(samples_of(numbers(5).skip(3)) == Indices{3, 4});
     CHECK(samples_of(numbers(5).skip(0)) == range(0, 5));
     CHECK(samples_of(numbers(5).skip(5)).empty());

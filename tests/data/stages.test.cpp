@@ -31,7 +31,7 @@ Batches windows_of(std::int64_t n, std::int64_t size, std::int64_t shift, std::i
 }  // namespace
 
 TEST_SUITE("Keras: dataset pipeline: filter") {
-  TEST_CASE("values and cardinality as tf.data's") {
+  TEST_CASE("keeps the samples that a function wants: values and cardinality as tf.data's") {
     CHECK(element_of(ls::range(20).filter(one_of_three)) == golden_data::filtered);
     CHECK(ls::range(4).filter(one_of_three).cardinality() ==
           golden_data::cardinality_of_filter_finite);

@@ -8,7 +8,7 @@ namespace ls = lockstep;
 using namespace lockstep_test;
 
 TEST_SUITE("Keras: dataset pipeline: take") {
-  TEST_CASE("the first samples") {
+  TEST_CASE("the first samples; -1 takes all") {
     CHECK(samples_of(numbers(5).take(3)) == Indices{0, 1, 2});
     CHECK(samples_of(numbers(5).take(0)).empty());
     CHECK(samples_of(numbers(5).take(9)) == range(0, 5));

@@ -24,7 +24,7 @@ static_assert(ls::Source<ls::TensorSlices<double, double>>);
 }  // namespace
 
 TEST_SUITE("Keras: dataset pipeline: from_tensor_slices") {
-  TEST_CASE("images and labels") {
+  TEST_CASE("a row of each tensor is a sample: images and labels") {
     const ls::Tensor<std::uint8_t> images({0, 51, 102, 255, 1, 2, 3, 4}, {2, 2, 2});
     const ls::Tensor<std::uint8_t> labels(std::vector<std::uint8_t>{7, 3});
     auto dataset = ls::from_tensor_slices(images / 255.0f, labels).batch(2);
