@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string_view>
+
 using namespace lockstep;
 using namespace std::chrono_literals;
 
@@ -9,8 +11,6 @@ TEST_SUITE_BEGIN("Keras: MultiWorkerMirroredStrategy: CommunicationOptions");
 
 TEST_CASE("CommunicationOptions: what makes no sense is named") {
   CHECK_NOTHROW(CommunicationOptions{}.validate());
-  CHECK(CommunicationOptions{}.timeout == 30s);
-  CHECK(CommunicationOptions{}.startup_timeout == 5min);
   CHECK_THROWS_WITH_AS((CommunicationOptions{.timeout = 0s}.validate()),
                        "CommunicationOptions::timeout must be at least 1 ms, got 0 ms",
                        ConfigurationError);
@@ -20,10 +20,29 @@ TEST_CASE("CommunicationOptions: what makes no sense is named") {
   CHECK_THROWS_WITH_AS((CommunicationOptions{.startup_timeout = -1s}.validate()),
                        "CommunicationOptions::startup_timeout must be at least 1 ms, got -1000 ms",
                        ConfigurationError);
+}
+
+TEST_CASE(
+    "CommunicationOptions: bytes_per_pack 0 is chosen by the library, a negative one is an error") {
+  CHECK(CommunicationOptions{}.bytes_per_pack == 0);
+  CHECK_NOTHROW((CommunicationOptions{.bytes_per_pack = 1}.validate()));
   CHECK_THROWS_WITH_AS(
       (CommunicationOptions{.bytes_per_pack = -1}.validate()),
       "CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got -1",
       ConfigurationError);
+}
+
+TEST_CASE("CommunicationOptions: nothing waits for ever: timeouts of 30 s, and 5 min to start up") {
+  CHECK(CommunicationOptions{}.timeout == 30s);
+  CHECK(CommunicationOptions{}.startup_timeout == 5min);
+}
+
+TEST_CASE("CommunicationOptions: implementation is automatic, unless it is ring or gather") {
+  using enum CommunicationImplementation;
+  CHECK(CommunicationOptions{}.implementation == automatic);
+  CHECK(std::string_view(to_string(automatic)) == "automatic");
+  CHECK(std::string_view(to_string(ring)) == "ring");
+  CHECK(std::string_view(to_string(gather)) == "gather");
 }
 
 TEST_CASE(

@@ -179,8 +179,9 @@ void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin
 }  // namespace
 
 TEST_CASE(
-    "survival: a signal to either worker makes both save after the same step, and the next run "
-    "goes on there") {
+    "survival: a signal to either worker makes both save after the same step and exit, and the "
+    "next run goes on there" *
+    doctest::test_suite("Keras: MultiWorkerMirroredStrategy: preemption")) {
   const Words options{"epochs=3", "steps=20", "step_ms=10"};  // saved at epochs, of 200 ms
   const std::string expected = undisturbed({"epochs=3", "steps=20"});
   for (const int signal : {SIGTERM, SIGINT}) {
@@ -221,8 +222,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "survival: the launcher passes a signal to all, or one worker gets it: 143 and 130 either "
-    "way") {
+    "survival: the launcher passes a signal to all, or one worker gets it: 143 and 130 either way" *
+    doctest::test_suite("Keras: MultiWorkerMirroredStrategy: preemption")) {
   for (const bool to_launcher : {true, false}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       const int code = 128 + signal;
@@ -391,7 +392,8 @@ TEST_CASE(
 
 TEST_CASE(
     "survival: with rejoin, a worker that is not killed keeps its process, and the bits are the "
-    "same") {
+    "same" *
+    doctest::test_suite("Keras: MultiWorkerMirroredStrategy: health")) {
   for (const std::string shared : {"shared=0", "shared=1"}) {
     const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", shared};
     const std::string expected = undisturbed(options, "3");

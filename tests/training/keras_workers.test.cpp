@@ -1,5 +1,5 @@
-// What users of Keras expect of MultiWorkerMirroredStrategy, on two workers over TCP: a test for
-// each behaviour, which bears its name.
+// What users of Keras expect of MultiWorkerMirroredStrategy and of AutoShardPolicy, on two workers
+// over TCP: a test for each behaviour, which bears its name.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -8,12 +8,15 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/harness.hpp"
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/data/auto_shard_policy.hpp"
+#include "lockstep/data/files.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
@@ -177,6 +180,88 @@ TEST_CASE(
     CHECK(std::filesystem::exists(own + "/log.csv") == strategy.is_chief());
     CHECK(std::filesystem::exists(own + "/model-2") == strategy.is_chief());
   });
+}
+
+TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
+
+namespace {
+
+/// A file holds as many samples as its name says.
+std::pair<ls::Tensor<double>, ls::Tensor<double>> read_line(const std::string& name) {
+  const std::size_t n = std::stoul(name);
+  return {ls::Tensor<double>(std::vector<double>(n, 1.0), {n, 1}),
+          ls::Tensor<double>(std::vector<double>(n, 3.0), {n, 1})};
+}
+
+ls::AnyDataset samples(int count, ls::AutoShardPolicy policy) {
+  const auto [x, y] = read_line(std::to_string(count));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(x, y).with_options({.auto_shard_policy = policy}).batch(4));
+}
+ls::AnyDataset files(const std::vector<std::string>& names, ls::AutoShardPolicy policy) {
+  return ls::AnyDataset(
+      ls::from_files(names, read_line).with_options({.auto_shard_policy = policy}).batch(4));
+}
+
+}  // namespace
+
+TEST_CASE("a last partial batch, an uneven shard or an empty shard never hangs, under any policy") {
+  struct Case {
+    ls::AnyDataset data;
+    std::int64_t steps;  ///< of an epoch, on each worker
+  };
+  using enum ls::AutoShardPolicy;
+  std::vector<Case> cases{
+      {samples(1, data), 1},         // an empty shard
+      {samples(5, data), 2},         // partial batches of 1, and of 2 and 1
+      {samples(7, data), 2},         //
+      {samples(8, data), 2},         //
+      {samples(5, off), 3},          // 2, 2 and 1 on both workers
+      {files({"4", "4"}, file), 2},  // 2 of the global 4 a step
+      {files({"1", "6"}, file), 3},  // the first worker has no more after its first step
+      {files({"0", "3"}, file), 2},  // the first worker never has one
+      {files({"3", "0"}, file), 2},  // the chief alone has some
+  };
+  on_two_workers([&](TcpStrategy& strategy) {
+    auto model = ls::compile<Line, double>(strategy, {.seed = 1}, loss,
+                                           ls::SGD{.learning_rate = 0.0}, metric);
+    begin_with_one(model);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      CAPTURE(i);
+      const ls::AnyDataset own = cases[i].data;
+      Recorder recorder;
+      const ls::History history =
+          model.fit(own, {.epochs = 2, .verbose = 0, .validation_data = own}, recorder);
+      CHECK(recorder.count("batch_end") == 2 * cases[i].steps);
+      // All samples miss by 2, and empty parts count nothing.
+      CHECK(history["loss"] == std::vector<double>{4, 4});
+      CHECK(history["val_mean_absolute_error"] == std::vector<double>{2, 2});
+    }
+  });
+}
+
+TEST_CASE("automatic: what it has chosen, and why, is said in the log, by the chief") {
+  using enum ls::AutoShardPolicy;
+  const auto said = [](const ls::AnyDataset& dataset) {
+    const CapturedStderr captured;
+    on_two_workers([&](TcpStrategy& strategy) {
+      auto model = ls::compile<Line, double>(strategy, {.seed = 1}, loss, ls::SGD{}, metric);
+      const ls::AnyDataset own = dataset;
+      model.fit(own, {.epochs = 1, .verbose = 2});
+    });
+    const std::string text = captured.text();
+    const std::size_t at = text.find("data sharding: ");
+    if (at == std::string::npos || text.find("data sharding: ", at + 1) != std::string::npos)
+      return "not once: " + text;
+    return text.substr(at, text.find(';', at) - at);
+  };
+  CHECK(said(samples(4, automatic)) == "data sharding: data (automatic: the dataset has no files)");
+  CHECK(said(files({"2", "2"}, automatic)) ==
+        "data sharding: file (automatic: 2 files for 2 workers)");
+  CHECK(said(files({"4"}, automatic)) ==
+        "data sharding: data (automatic: 1 file is fewer than 2 workers)");
 }
 
 TEST_SUITE_END();

@@ -255,7 +255,8 @@ TEST_CASE("workers: evaluate and predict compare their data, too") {
 
 TEST_CASE(
     "workers: with AutoShardPolicy::file each opens its own files alone, and an epoch is the "
-    "longest part") {
+    "longest part" *
+    doctest::test_suite("Keras: AutoShardPolicy")) {
   struct Result {
     std::vector<std::string> opened;
     std::size_t steps = 0;
@@ -300,7 +301,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("workers: files of no worker have samples") {
+TEST_CASE("workers: files of no worker have samples: an error on each, and no hang" *
+          doctest::test_suite("Keras: AutoShardPolicy")) {
   const auto failures = run_workers(2, [](WorkerStrategy& strategy) {
     const auto files = ls::from_files({"a", "b"}, [](const std::string&) {
       return std::pair(ls::Tensor<float>({}, {0, 4}), ls::Tensor<int>(std::vector<int>{}));
@@ -315,7 +317,8 @@ TEST_CASE("workers: files of no worker have samples") {
 }
 
 TEST_CASE(
-    "workers: with AutoShardPolicy::off each may have data of its own, in batches of one size") {
+    "workers: with AutoShardPolicy::off each may have data of its own, in batches of one size" *
+    doctest::test_suite("Keras: AutoShardPolicy")) {
   const TemporaryFolder folder;
   const ls::DatasetOptions off{.auto_shard_policy = ls::AutoShardPolicy::off};
   std::vector<Worker> workers = equal_workers(2, folder);
@@ -407,7 +410,9 @@ TEST_CASE("workers: any of them may ask to stop; all stop after the same step") 
   }
 }
 
-TEST_CASE("workers: a preemption that a batch hook asks for is made after that very batch") {
+TEST_CASE(
+    "workers: a preemption that a batch hook of one asks for is made by all after that very batch" *
+    doctest::test_suite("Keras: MultiWorkerMirroredStrategy: preemption")) {
   const TemporaryFolder folder;
   std::vector<Worker> workers = equal_workers(2, folder);
   workers[1].recorder.at_batch_end = [](ls::Training& training, std::int64_t, ls::Logs&) {
@@ -497,7 +502,8 @@ TEST_CASE(
 
 TEST_CASE(
     "workers: with AutoShardPolicy::off every worker sees all, and a whole pass is that many more "
-    "steps") {
+    "steps" *
+    doctest::test_suite("Keras: AutoShardPolicy")) {
   const TemporaryFolder folder;
   for (const bool with_steps : {false, true}) {
     std::vector<Worker> workers = equal_workers(2, folder);

@@ -12,6 +12,7 @@
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
+#include "support/captured_stderr.hpp"
 
 using namespace lockstep;
 using namespace lockstep::testing;
@@ -188,6 +189,23 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     CHECK(code_of(thrown[0]) == ExitCode::lost_peer);
     CHECK(contains(failure.reason, "connection refused"));
     CHECK(contains(failure.reason, "within 300 ms (CommunicationOptions::startup_timeout)"));
+  }
+
+  TEST_CASE("while a worker is missing, all say every five seconds which one, and why") {
+    Listener listener, missing;
+    Rendezvous place;
+    place.rank = 1;
+    place.addresses = {missing.address(), listener.address()};
+    ::close(missing.release());
+    place.listen_socket = listener.release();
+    const lockstep_test::CapturedStderr captured;
+    const auto thrown =
+        run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 6s}); });
+    CHECK(failure_of(thrown[0]).failed_rank == 0);
+    const std::string said = captured.text();
+    CAPTURE(said);
+    CHECK(contains(said, "rank 1 waits since 5 s for rank 0 (" + place.addresses[0] + "): "));
+    CHECK(contains(said, "connection refused"));
   }
 
   TEST_CASE("a name that does not resolve is named") {
