@@ -17,6 +17,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/error.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -57,7 +58,8 @@ using Names = std::vector<std::string>;
 
 TEST_SUITE_BEGIN("Keras: checkpoints");
 
-TEST_CASE("checkpoint folder: the newest checkpoints are kept, under growing numbers") {
+TEST_CASE(
+    "checkpoint folder: the newest max_to_keep checkpoints are kept, as ckpt-1, ckpt-2, ...") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 3});
   for (int i = 1; i <= 5; ++i)
@@ -69,7 +71,7 @@ TEST_CASE("checkpoint folder: the newest checkpoints are kept, under growing num
   CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(5));
 }
 
-TEST_CASE("checkpoint folder: without a limit all checkpoints are kept") {
+TEST_CASE("checkpoint folder: with max_to_keep none all checkpoints are kept") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path("made"), .max_to_keep = std::nullopt});
   for (int i = 1; i <= 8; ++i) checkpoints.save(state_of(i));
@@ -77,7 +79,9 @@ TEST_CASE("checkpoint folder: without a limit all checkpoints are kept") {
   CHECK(std::filesystem::exists(folder.path("made/ckpt-1")));
 }
 
-TEST_CASE("checkpoint folder: a new object continues the list, and leaves other files alone") {
+TEST_CASE(
+    "checkpoint folder: a new manager recovers the list, and leaves files that it does not manage "
+    "alone") {
   const TemporaryFolder folder;
   put_text(folder.path("ckpt-99"), "another program's");
   put_text(folder.path("notes"), "another program's");
@@ -90,7 +94,9 @@ TEST_CASE("checkpoint folder: a new object continues the list, and leaves other 
   CHECK(files(folder) == Names{"ckpt-3", "ckpt-4", "ckpt-99", "notes"});
 }
 
-TEST_CASE("checkpoint folder: the index is TensorFlow's text, with names relative to the folder") {
+TEST_CASE(
+    "checkpoint folder: the file 'checkpoint' is TensorFlow's text: those that are kept, and the "
+    "latest, with relative paths") {
   const TemporaryFolder folder;
   now = 1.7e9 + 0.25;
   CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_name = "model"},
@@ -118,7 +124,8 @@ TEST_CASE("checkpoint folder: a number may be given; an earlier one of that numb
   CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(3));
 }
 
-TEST_CASE("checkpoint folder: one checkpoint in every so many hours is kept for ever") {
+TEST_CASE(
+    "checkpoint folder: keep_checkpoint_every_n_hours keeps one of every so many hours for ever") {
   const TemporaryFolder folder;
   const ls::CheckpointManagerOptions options{
       .directory = folder.path(), .max_to_keep = 1, .keep_checkpoint_every_n_hours = 2};
@@ -133,7 +140,9 @@ TEST_CASE("checkpoint folder: one checkpoint in every so many hours is kept for 
   CHECK(files(folder) == Names{"ckpt-12", "ckpt-5", "ckpt-9"});
 }
 
-TEST_CASE("checkpoint folder: saves are due when enough updates lie between them") {
+TEST_CASE(
+    "checkpoint folder: with checkpoint_interval, saves are due when so many updates lie between "
+    "them") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_interval = 10});
   CHECK(checkpoints.due(0));
@@ -145,14 +154,24 @@ TEST_CASE("checkpoint folder: saves are due when enough updates lie between them
   CHECK(checkpoints.due(30));
 }
 
-TEST_CASE("checkpoint folder: a damaged or missing newest file is skipped") {
+TEST_CASE("checkpoint folder: latest_checkpoint skips what is missing or damaged, with a warning") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path()});
   for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i));
   ls::remove_file(folder.path("ckpt-4"));
-  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
+  const std::string skipping = "warning: skipping the checkpoint '";
+  {
+    const CapturedStderr captured;
+    CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
+    CHECK(contains(captured.text(), skipping + folder.path("ckpt-4") + "': it is missing"));
+    CHECK_FALSE(contains(captured.text(), skipping + folder.path("ckpt-3")));
+  }
   std::filesystem::resize_file(folder.path("ckpt-3"), 50);
-  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-2"));
+  {
+    const CapturedStderr captured;
+    CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-2"));
+    CHECK(contains(captured.text(), skipping + folder.path("ckpt-3")));
+  }
   CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(2));
   put_text(folder.path("ckpt-2"), "");
   ls::remove_file(folder.path("ckpt-1"));
@@ -160,7 +179,7 @@ TEST_CASE("checkpoint folder: a damaged or missing newest file is skipped") {
   CHECK_FALSE(checkpoints.newest().has_value());
 }
 
-TEST_CASE("checkpoint folder: without a folder or an index there is no checkpoint") {
+TEST_CASE("checkpoint folder: latest_checkpoint returns nothing where there is none") {
   const TemporaryFolder folder;
   CHECK(ls::latest_checkpoint(folder.path("none")) == std::nullopt);
   put_text(folder.path("ckpt-1"), "another program's");
@@ -231,7 +250,9 @@ TEST_CASE("checkpoint folder: the largest number is refused, because it has no s
   CHECK(files(folder) == Names{"ckpt-1"});
 }
 
-TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
+TEST_CASE(
+    "checkpoint folder: the oldest is deleted only after a good save: one that fails leaves what "
+    "was there") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 1});
   checkpoints.save(state_of(1));
@@ -239,6 +260,25 @@ TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
   CHECK(contains(message_of<ls::Error>([&] { checkpoints.save(state_of(2)); }), "ckpt-2"));
   CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-1")});
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-1"));
+}
+
+TEST_CASE(
+    "checkpoint folder: files are written by temporary file and rename: who has the former one "
+    "open "
+    "reads all of it") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path()});
+  std::int64_t iterations = 1;
+  checkpoints.save(state_of(iterations), 7);
+  for (const char* name : {"checkpoint", "ckpt-7"}) {
+    CAPTURE(name);
+    const std::string before = text_of(folder.path(name));
+    std::ifstream former(folder.path(name), std::ios::binary);
+    for (const std::int64_t number : {7, 8}) checkpoints.save(state_of(++iterations), number);
+    CHECK(std::string{std::istreambuf_iterator<char>(former), {}} == before);
+    CHECK(text_of(folder.path(name)) != before);
+  }
+  CHECK(files(folder) == Names{"ckpt-7", "ckpt-8"});  // no temporary file is left
 }
 
 TEST_CASE("checkpoint folder: the next save removes what a killed process left of a file") {
@@ -249,7 +289,9 @@ TEST_CASE("checkpoint folder: the next save removes what a killed process left o
   CHECK(files(folder) == Names{"ckpt-1"});
 }
 
-TEST_CASE("checkpoint folder: options that make no sense are errors") {
+TEST_CASE(
+    "checkpoint folder: max_to_keep below 1 is an error, and so are other options that make no "
+    "sense") {
   const auto refused = [](ls::CheckpointManagerOptions options) {
     return message_of<ls::ConfigurationError>([&] { CheckpointFolder{options}; });
   };

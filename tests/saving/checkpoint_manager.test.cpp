@@ -43,7 +43,9 @@ void check_none(const std::vector<std::string>& failures) {
 
 TEST_SUITE_BEGIN("Keras: checkpoints");
 
-TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers get the newest") {
+TEST_CASE(
+    "CheckpointManager: only the chief writes; restore_or_initialize gives all workers its newest "
+    "whole checkpoint, or nothing") {
   const TemporaryFolder folder;
   check_none(run_workers(2, [&](WorkerStrategy& strategy) {
     const std::string directory = folder.path(std::to_string(strategy.worker_index()));
@@ -73,7 +75,8 @@ TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers ge
 }
 
 TEST_CASE(
-    "CheckpointManager: the interval is counted in updates, from the restored checkpoint on") {
+    "CheckpointManager: checkpoint_interval is counted in updates, from the restored checkpoint "
+    "on") {
   const TemporaryFolder folder;
   check_none(run_workers(1, [&](WorkerStrategy& strategy) {
     auto model = make(strategy, 1);
