@@ -1,6 +1,7 @@
 #include "lockstep/records/event_file.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdint>
@@ -41,8 +42,8 @@ double wall_time() { return 1.5; }
 TEST_SUITE_BEGIN("Keras: TensorBoard event file");
 
 TEST_CASE(
-    "EventFile: Event, Summary and Value of every kind, byte for byte as TensorBoard's own "
-    "messages; the file's name") {
+    "EventFile: Event, Summary, Value and Metadata of every kind, byte for byte as TensorBoard's "
+    "own messages") {
   const TemporaryFolder folder;
   std::string path;
   {
@@ -63,12 +64,24 @@ TEST_CASE(
     CHECK(events.size() == sizeof golden::each_kind);
   }
   CHECK(content(path) == bytes_of(golden::each_kind));
+}
 
-  const std::string name = std::filesystem::path(path).filename().string();
-  CHECK(name.starts_with("events.out.tfevents.0000000001."));
-  CHECK(name.ends_with(".v2"));
-  ls::EventFile other(folder.path("logs/train"), &wall_time);
-  CHECK(other.path() != path);
+TEST_CASE("EventFile: the file's name is events.out.tfevents.<seconds>.<host>.<pid>.<n>.v2") {
+  const TemporaryFolder folder;
+  char host[256] = "";
+  REQUIRE(::gethostname(host, sizeof host - 1) == 0);
+  const std::string begin = folder.path("events.out.tfevents.0000000001.") + host + "." +
+                            std::to_string(::getpid()) + ".";
+  // n counts the files of this process.
+  const auto number_of = [&](const std::string& path) {
+    REQUIRE(path.starts_with(begin));
+    std::size_t digits = 0;
+    const int n = std::stoi(path.substr(begin.size()), &digits);
+    CHECK(path.substr(begin.size() + digits) == ".v2");
+    return n;
+  };
+  const ls::EventFile first(folder.path(), &wall_time), second(folder.path(), &wall_time);
+  CHECK(number_of(second.path()) == number_of(first.path()) + 1);
 }
 
 TEST_CASE("EventFile: goes on behind the first bytes of a file") {

@@ -38,7 +38,9 @@ std::string frame_of(std::string_view data) {
 
 TEST_SUITE_BEGIN("Keras: TensorBoard event file");
 
-TEST_CASE("TensorBoard's event file: a record is its size, data, and the masked CRC-32C of each") {
+TEST_CASE(
+    "TensorBoard's event file: a record is its length in u64, data, and the masked CRC-32C of "
+    "each; that of 123456789 is c78ab0e5") {
   CHECK(ls::detail::masked_crc32c(std::as_bytes(std::span("123456789", 9))) == 0xC78AB0E5);
   // Event{wall_time 1, file_version "brain.Event:2"}, and epoch_loss = 0.25 at step 3.
   CHECK(frame_of("09000000000000f03f1a0d627261696e2e4576656e743a32") ==
