@@ -71,7 +71,8 @@ TEST_CASE(
   CHECK(run({10}, 3, 5, 3)[0] != all[0]);
 }
 
-TEST_CASE("Dropout: drops its rate, and keeps the mean" * doctest::test_suite("Keras: numerics")) {
+TEST_CASE("Dropout: drops its rate, scales by 1 / (1 - rate), and so keeps the mean" *
+          doctest::test_suite("Keras: numerics")) {
   for_each_instruction_set([] {
     LayerRig<Dropout<0.3>, Shape<2000>, float> rig(50);
     for (float& x : rig.x) x = 2;

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "lockstep/core/error.hpp"
+#include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
@@ -102,6 +104,36 @@ TEST_CASE("order: reduce, clip, decoupled weight decay, step") {
         ls::SGD{.learning_rate = 0.5, .weight_decay = 0.2, .clipvalue = 0.25},
         ls::SGD{.learning_rate = 0.5, .weight_decay = 0.2, .global_clipnorm = 0.25}})
     CHECK(after_one_step(sgd) == near(1 - 1 * 0.2 * 0.5 - 0.5 * 0.25));
+}
+
+TEST_CASE(
+    "clipping: clipnorm is for each tensor, global_clipnorm for all together, clipvalue for each "
+    "element; two of them are an error") {
+  using Plane = ls::Sequential<ls::Input<2>, ls::Dense<1>>;
+  ls::OneDeviceStrategy alone;
+  // One sample (3, 4), whose target is missed by -1/2: the gradients are -3, -4 and the bias's -1.
+  const auto data =
+      ls::from_tensor_slices(ls::Tensor<double>({3, 4}, {1, 2}), ls::Tensor<double>({0.5}, {1, 1}))
+          .batch(1);
+  const auto check = [&](ls::SGD sgd, const std::vector<double>& expected) {
+    sgd.learning_rate = 1;
+    auto model = ls::compile<Plane, double>(alone, {.seed = 1}, ls::MeanSquaredError{}, sgd);
+    auto weights = model.get_weights();
+    weights[0].values = {0, 0};
+    model.set_weights(weights);
+    model.fit(data, {.epochs = 1, .verbose = 0});
+    weights = model.get_weights();
+    const double after[] = {weights[0].values[0], weights[0].values[1], weights[1].values[0]};
+    for (std::size_t i = 0; i < 3; ++i)
+      CHECK(after[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+  };
+  check({}, {3, 4, 1});
+  check({.clipnorm = 2.5}, {1.5, 2, 1});
+  const double all = 2.5 / std::sqrt(9.0 + 16 + 1);
+  check({.global_clipnorm = 2.5}, {3 * all, 4 * all, all});
+  check({.clipvalue = 2.5}, {2.5, 2.5, 1});
+  CHECK_THROWS_AS(check({.clipnorm = 2.5, .clipvalue = 2.5}, {}), ls::ConfigurationError);
+  CHECK_THROWS_AS(check({.clipnorm = 2.5, .global_clipnorm = 2.5}, {}), ls::ConfigurationError);
 }
 
 TEST_CASE("SGD lr .01: m = mu m - lr g; w += m; nesterov: w += mu m - lr g") {
