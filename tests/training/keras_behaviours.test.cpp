@@ -1,5 +1,30 @@
 // What users of Keras expect of fit, evaluate, predict and callbacks: a test for each behaviour,
 // which bears its name and runs on one thread, on two, and on two workers over TCP.
+//
+// All that users of Keras and TensorFlow expect, by suite; the tests stand with the others of their
+// part (a name below is that of a file in tests/, without .test.cpp):
+//
+//   Keras: MultiWorkerMirroredStrategy      training/keras_workers, training/workers
+//     ... : start-up                        collectives/tcp/tcp
+//     ... : health                          collectives/tcp/tcp, integration/survival
+//     ... : CommunicationOptions            collectives/options
+//     ... : preemption                      training/preemption_signals, training/workers,
+//                                           integration/survival
+//   Keras: AutoShardPolicy                  data/shard, data/shard_decision,
+//                                           data/auto_shard_policy, data/distributed_dataset,
+//                                           training/keras_workers, training/workers
+//   Keras: dataset pipeline: STAGE          data/STAGE; prefetch in data/batch_loader, filter in
+//                                           data/stages, from_... in data/tensor_slices and
+//                                           data/generator; zip, concatenate and interleave in
+//                                           data/joined_stages
+//   Keras: fit and evaluate and predict     this file, training/history, training/sample_weights,
+//                                           callbacks/progress_bar
+//   Keras: callbacks                        this file, callbacks/CALLBACK
+//   Keras: checkpoints                      checkpoint/checkpoint_folder, saving/checkpoint_manager
+//   Keras: TensorBoard event file           records/framing, records/event_file, core/crc32c
+//   Keras: numerics                         training/keras_numerics, layers/dropout
+//
+// `test_data --test-suite='Keras: *' --list-test-cases` lists those of one program.
 #include <doctest/doctest.h>
 
 #include <algorithm>
