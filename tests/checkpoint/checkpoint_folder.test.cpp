@@ -270,7 +270,7 @@ TEST_CASE(
   CheckpointFolder checkpoints({.directory = folder.path()});
   std::int64_t iterations = 1;
   checkpoints.save(state_of(iterations), 7);
-  for (const char* name : {"checkpoint", "ckpt-7"}) {
+  for (const std::string& name : Names{"checkpoint", "ckpt-7"}) {
     CAPTURE(name);
     const std::string before = text_of(folder.path(name));
     std::ifstream former(folder.path(name), std::ios::binary);
