@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,8 @@ class CommandLine {
   void other(const std::string& name, std::function<void(std::string_view)> read) {
     options_[name] = std::move(read);
   }
+  /// `name` says more about `other`: given alone, it would have no effect, and is refused.
+  void needs(const std::string& name, const std::string& other) { needed_[name] = other; }
 
   template <class Number>
   void read(const std::string& name, std::string_view text, Number least, Number most,
@@ -47,6 +50,7 @@ class CommandLine {
 
   /// False: the user asks for help. Throws ConfigurationError.
   [[nodiscard]] bool parse(int argc, char** argv) const {
+    std::set<std::string> given;
     for (int i = 1; i < argc; ++i) {
       std::string name = argv[i];
       if (name == "--help" || name == "-h") return false;
@@ -62,18 +66,55 @@ class CommandLine {
         value = argv[++i];
       }
       option->second(*value);
+      given.insert(name);
     }
+    for (const auto& [name, other] : needed_)
+      if (given.contains(name) && !given.contains(other))
+        refuse(name + " has no effect without " + other);
     return true;
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw lockstep::ConfigurationError(program_ + ": " + what);
   }
+  [[nodiscard]] const std::string& program() const { return program_; }
 
  private:
   std::string program_;
   std::map<std::string, std::function<void(std::string_view)>> options_;
+  std::map<std::string, std::string> needed_;
 };
+
+/// Whether a model's file has its weights alone, which its name says; any other has all of the
+/// training state.
+inline bool has_weights_alone(std::string_view path) {
+  return path.ends_with(".safetensors") || path.ends_with(".npz") || lockstep::is_keras_file(path);
+}
+
+/// What is wrong with `path` as the file in which a program saves its model, before it has trained;
+/// empty if nothing is.
+inline std::string fault_of_model_out(std::string_view path) {
+#if defined(LOCKSTEP_HAS_HDF5)
+  constexpr bool has_hdf5 = true;
+#else
+  constexpr bool has_hdf5 = false;
+#endif
+  if (has_hdf5 && path.ends_with(".weights.h5")) return "";
+  for (const char* const other : {".h5", ".hdf5", ".keras", ".pt", ".pth", ".onnx"})
+    if (path.ends_with(other))
+      return "'" + std::string(path) + "': this program writes no " + other +
+             " files: it writes weights to .safetensors and .npz" +
+             (has_hdf5 ? " and .weights.h5"
+                       : " (and to .weights.h5 if it is linked with lockstep::hdf5)") +
+             ", and all of the training state to files of any other name";
+  return "";
+}
+
+/// What is said after an error in the command line.
+inline int report_usage_error(const lockstep::Error& error, const std::string& program) {
+  std::fprintf(stderr, "%s\nsee '%s --help'\n", error.what(), program.c_str());
+  return static_cast<int>(lockstep::ExitCode::usage);
+}
 
 /// The options that all programs have.
 struct RunOptions {
@@ -112,18 +153,23 @@ struct TrainingOptions : RunOptions {
     RunOptions::add_to(line);
     line.text("--backup-dir", backup_dir);
     line.text("--model-in", model_in);
-    line.text("--model-out", model_out);
+    line.other("--model-out", [this, &line](std::string_view path) {
+      if (const std::string fault = fault_of_model_out(path); !fault.empty())
+        line.refuse("--model-out: " + fault);
+      model_out = path;
+    });
     line.other("--save-freq", [this, &line](std::string_view value) {
       if (value != "epoch") line.read<std::int64_t>("--save-freq", value, 1, many, save_freq);
     });
+    line.needs("--save-freq", "--backup-dir");
   }
 
   static inline const std::string usage =
       std::string(
           R"(  --backup-dir DIR     save the training state there, and go on from it when it is there
-  --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
+  --save-freq epoch|N  with --backup-dir: how often, at every epoch or every N steps (default epoch)
   --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
-  --model-out FILE     save the model at the end
+  --model-out FILE     save the model at the end: weights to .safetensors and .npz, else all of the training state
 )") + RunOptions::usage;
 
   [[nodiscard]] std::optional<lockstep::BackupAndRestore> backup() const {
@@ -139,11 +185,6 @@ struct TrainingOptions : RunOptions {
   void save(Model& model) const {
     if (model_out.empty()) return;
     has_weights_alone(model_out) ? model.save_weights(model_out) : model.save(model_out);
-  }
-
- private:
-  static bool has_weights_alone(const std::string& path) {
-    return path.ends_with(".safetensors") || path.ends_with(".npz");
   }
 };
 
@@ -162,8 +203,7 @@ int run(int argc, char** argv, const CommandLine& line, const std::string& usage
       return static_cast<int>(lockstep::ExitCode::success);
     }
   } catch (const lockstep::Error& error) {
-    std::fprintf(stderr, "%s\n%s", error.what(), usage.c_str());
-    return static_cast<int>(lockstep::ExitCode::usage);
+    return report_usage_error(error, line.program());
   }
   return lockstep::run(argc, argv, train);
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "command_line.hpp"
@@ -73,12 +75,17 @@ struct Text {
   std::string symbols;
 
   explicit Text(const std::string& path) {
+    const auto refuse = [](const std::string& why) {
+      throw ls::ConfigurationError("gpt: --text: expected a file with a text of at least " +
+                                   std::to_string(100 * block) + " bytes; " + why);
+    };
+    if (path.empty()) refuse("none is given");
+    std::error_code none;
+    if (std::filesystem::is_directory(path, none)) refuse("'" + path + "' is a folder");
     std::ifstream file(path, std::ios::binary);
+    if (!file) refuse("'" + path + "' cannot be opened");
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-    if (bytes.size() < 100 * block)
-      throw ls::ConfigurationError("gpt: --text: '" + path +
-                                   "' cannot be read, or has fewer than " +
-                                   std::to_string(100 * block) + " bytes");
+    if (bytes.size() < 100 * block) refuse("'" + path + "' has " + std::to_string(bytes.size()));
     symbols = bytes;
     std::ranges::sort(symbols, {}, [](char c) { return static_cast<unsigned char>(c); });
     symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());

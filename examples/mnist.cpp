@@ -8,8 +8,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+
+#include "command_line.hpp"
 
 namespace ls = lockstep;
 
@@ -27,21 +30,23 @@ constexpr const char* usage = R"(usage: mnist [options]
   --batch-size N       samples in a step, per worker (default 64)
   --optimizer NAME     sgd or adam (default sgd)
   --learning-rate X    (default 0.001)
-  --momentum X         of sgd (default 0)
+  --momentum X         with sgd (default 0)
   --seed N             (default 1)
   --backup-dir DIR     save the training state there, and go on from it when it is there
-  --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
+  --save-freq epoch|N  with --backup-dir: how often, at every epoch or every N steps (default epoch)
   --restarts M         with --workers: start a worker again up to M times when it was killed or has lost another one
-  --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or wait until it has been started again (default fail)
-  --elastic MIN        go on with fewer workers when some are lost, down to MIN, and take them in when they come
-  --elastic-wait S     how many seconds to wait for a lost one, before going on without it (default 30)
-  --global-batch fixed|follows-world  with fewer workers: as large, or batch-size for each (default fixed)
+  --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or, with --backup-dir, wait until it has been
+                       started again (default fail)
+  --elastic MIN        go on with fewer workers when some are lost, down to MIN, and take them in when they come. What
+                       goes on is always more than half of those that were there: one of two workers never goes on alone
+  --elastic-wait S     with --elastic: how many seconds to wait for a lost one, before going on without it (default 30)
+  --global-batch fixed|follows-world  with --elastic, and fewer workers: as large, or batch-size for each (default fixed)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
   --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three.
                        Where TF_CONFIG's task is an evaluator: evaluate each one that the workers save there, until they
                        have ended, and append a row to DIR/evaluation.csv
   --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
-  --model-out FILE     save the model at the end
+  --model-out FILE     save the model at the end: weights to .safetensors and .npz, else all of the training state
   --profile FILE       print where the time goes, and write it as a Chrome trace
   --help
 The last line is: final: loss=L accuracy=A val_accuracy=V parameters_crc32c=HEX
@@ -87,6 +92,7 @@ void read_number(std::string_view flag, std::string_view text, Number least, Num
 
 Options parse(int argc, char** argv) {
   Options options;
+  std::set<std::string_view> given;
   for (int i = 1; i < argc; ++i) {
     std::string_view flag = argv[i];
     std::optional<std::string_view> value;
@@ -98,6 +104,7 @@ Options parse(int argc, char** argv) {
       options.help = true;
       return options;
     }
+    given.insert(flag);
     const auto text = [&]() -> std::string_view {
       if (value) return *value;
       if (i + 1 == argc)
@@ -161,6 +168,8 @@ Options parse(int argc, char** argv) {
       options.model_in = text();
     } else if (flag == "--model-out") {
       options.model_out = text();
+      if (const std::string fault = examples::fault_of_model_out(options.model_out); !fault.empty())
+        throw ls::ConfigurationError("mnist: --model-out: " + fault);
     } else if (flag == "--profile") {
       options.profile = text();
     } else {
@@ -171,15 +180,21 @@ Options parse(int argc, char** argv) {
       (!options.checkpoint_dir.empty() || !options.model_in.empty()))
     throw ls::ConfigurationError(
         "mnist: --on-peer-loss rejoin, and --elastic: --checkpoint-dir and --model-in are read by "
-        "all workers "
-        "together, which a "
-        "worker that is "
-        "started again cannot; use --backup-dir alone");
+        "all workers together, which a worker that is started again cannot; use --backup-dir "
+        "alone");
+  const auto needs = [&](const char* flag, const char* other) {
+    if (given.contains(flag) && !given.contains(other))
+      throw ls::ConfigurationError("mnist: " + std::string(flag) + " has no effect without " +
+                                   other);
+  };
+  needs("--restarts", "--workers");
+  needs("--save-freq", "--backup-dir");
+  needs("--elastic-wait", "--elastic");
+  needs("--global-batch", "--elastic");
+  if (options.on_peer_loss == ls::OnPeerLoss::rejoin) needs("--on-peer-loss", "--backup-dir");
+  if (options.optimizer == "adam" && given.contains("--momentum"))
+    throw ls::ConfigurationError("mnist: --momentum has no effect with --optimizer adam");
   return options;
-}
-
-bool has_weights_alone(const std::string& path) {
-  return path.ends_with(".safetensors") || path.ends_with(".npz");
 }
 
 /// Saves a checkpoint after each epoch, where there is a manager, and says at the end that there
@@ -241,8 +256,8 @@ void train(const ls::Cluster& cluster, const Options& options, const Optimizer& 
   auto model = compile_cnn(strategy, options, optimizer);
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
   if (!options.model_in.empty())
-    has_weights_alone(options.model_in) ? model.load_weights(options.model_in)
-                                        : model.load(options.model_in);
+    examples::has_weights_alone(options.model_in) ? model.load_weights(options.model_in)
+                                                  : model.load(options.model_in);
   ls::Checkpoint checkpoint(model);
   using Manager = ls::CheckpointManager<decltype(checkpoint)>;
   std::optional<Manager> manager;
@@ -268,8 +283,8 @@ void train(const ls::Cluster& cluster, const Options& options, const Optimizer& 
       whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
                  : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
   if (!options.model_out.empty())
-    has_weights_alone(options.model_out) ? model.save_weights(options.model_out)
-                                         : model.save(options.model_out);
+    examples::has_weights_alone(options.model_out) ? model.save_weights(options.model_out)
+                                                   : model.save(options.model_out);
   const auto last =
       [&](const char* figure) {  // nothing was left to do for a run that had been saved at its end
         return history.epoch.empty() ? NAN : history[figure].back();
@@ -288,8 +303,7 @@ int main(int argc, char** argv) {
   try {
     options = parse(argc, argv);
   } catch (const ls::Error& error) {
-    std::fprintf(stderr, "%s\n%s", error.what(), usage);
-    return static_cast<int>(ls::ExitCode::usage);
+    return examples::report_usage_error(error, "mnist");
   }
   if (options.help) {
     std::fputs(usage, stdout);

@@ -122,6 +122,13 @@ TEST_CASE("gpt: a wrong option, a text that is not there, one with too many diff
   CHECK(without.exit_code == 2);
   CHECK(without.output.find("--text") != std::string::npos);
   const lockstep_test::TemporaryFolder folder;
+  const Finished of_folder = run_process({example("gpt"), "--text", folder.path()});
+  CHECK(of_folder.exit_code == 2);
+  CHECK(of_folder.output.find("'" + folder.path() + "' is a folder") != std::string::npos);
+  const Finished without_effect = run_process({example("gpt"), "--save-freq", "7"});
+  CHECK(without_effect.exit_code == 2);
+  CHECK(without_effect.output ==
+        "gpt: --save-freq has no effect without --backup-dir\nsee 'gpt --help'\n");
   std::vector<std::uint8_t> bytes;
   for (int i = 0; i < 7'000; ++i) bytes.push_back(static_cast<std::uint8_t>(i % 66));
   const Finished many = run_process({example("gpt"), "--text", folder.write("text.txt", bytes)});

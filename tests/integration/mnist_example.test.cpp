@@ -1,6 +1,7 @@
 // The example as a user runs it: real processes, real sockets, real exit codes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -86,7 +87,10 @@ TEST_CASE("mnist: one, two and three workers see the same losses at the same glo
         doctest::Approx(one.loss).epsilon(1e-5));
 }
 
-TEST_CASE("mnist: a wrong option or value gives the usage and exit code 2") {
+TEST_CASE(
+    "mnist: a wrong option or value, one without effect, and a model's file of a format that is "
+    "not "
+    "written are told in two lines, exit code 2") {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"--epocs", "3"},
                                              {"--epochs"},
@@ -97,12 +101,25 @@ TEST_CASE("mnist: a wrong option or value gives the usage and exit code 2") {
                                              {"--optimizer", "lbfgs"},
                                              {"--momentum", "2"},
                                              {"--learning-rate", "nan"},
-                                             {"--verbose", "3"}}) {
+                                             {"--verbose", "3"},
+                                             {"--restarts", "3"},
+                                             {"--save-freq", "2"},
+                                             {"--on-peer-loss", "rejoin"},
+                                             {"--elastic-wait", "3"},
+                                             {"--global-batch", "fixed"},
+                                             {"--momentum", "0.9", "--optimizer", "adam"},
+                                             {"--model-out", "m.weights.h5"},
+                                             {"--model-out", "m.keras"},
+                                             {"--model-out", "m.pt"},
+                                             {"--model-out", "m.onnx"}}) {
     CAPTURE(arguments[0]);
     const Finished finished = mnist(arguments);
+    CAPTURE(finished.output);
     CHECK(finished.exit_code == 2);
-    CHECK(finished.output.find("usage: mnist") != std::string::npos);
+    CHECK(finished.output.find("mnist: ") == 0);
     CHECK(finished.output.find(arguments[0]) != std::string::npos);
+    CHECK(finished.output.ends_with("\nsee 'mnist --help'\n"));
+    CHECK(std::count(finished.output.begin(), finished.output.end(), '\n') == 2);
   }
   const Finished help = mnist({"--help"});
   CHECK(help.exit_code == 0);
