@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -146,15 +146,14 @@ class WorkerGroup {
   /// The variables that the library reads, for a shell; but no secret, which others would see.
   [[nodiscard]] static std::string own_variables() {
     std::string text;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string_view variable = *entry;
-      const std::size_t end = variable.find('=');
-      if (!variable.starts_with("LOCKSTEP_") || variable.starts_with("LOCKSTEP_LISTEN") ||
-          variable.starts_with("LOCKSTEP_NOTE_FD"))
-        continue;
-      const bool is_secret = variable.starts_with("LOCKSTEP_CLUSTER_SECRET=");
-      text += concat({variable.substr(0, end + 1),
-                      is_secret ? "..." : shell_word(variable.substr(end + 1)), " "});
+    for (const char* const name :
+         {"LOCKSTEP_CLUSTER_SECRET", "LOCKSTEP_CLUSTER_SECRET_FILE", "LOCKSTEP_LOG",
+          "LOCKSTEP_MAX_ISA", "LOCKSTEP_METRICS_ADDRESS", "LOCKSTEP_METRICS_PORT",
+          "LOCKSTEP_RUN_ID", "LOCKSTEP_TLS", "LOCKSTEP_TLS_AUTHORITY", "LOCKSTEP_TLS_CERTIFICATE",
+          "LOCKSTEP_TLS_KEY"}) {
+      const char* const value = std::getenv(name);
+      const bool is_secret = std::string_view(name) == "LOCKSTEP_CLUSTER_SECRET";
+      if (value != nullptr) text += concat({name, "=", is_secret ? "..." : shell_word(value), " "});
     }
     return text;
   }
