@@ -33,8 +33,9 @@ void take_over(RunningFit<T>& fit, const std::vector<std::byte>& saved) {
   fit.callbacks.restore(state.callbacks);
   if (!fit.is_chief()) return;
   if (fit.at.epoch > fit.options.epochs)
-    log_line(concat({"fit: nothing to do: the restored training is in epoch ", fit.at.epoch + 1,
-                     ", and .epochs is ", fit.options.epochs, "; what it was restored from stays"}));
+    log_line(
+        concat({"fit: nothing to do: the restored training is in epoch ", fit.at.epoch + 1,
+                ", and .epochs is ", fit.options.epochs, "; what it was restored from stays"}));
   else if (fit.at.has_ended() || fit.at.epoch == fit.options.epochs)
     log_line(concat(
         {"fit: nothing to do: the restored training came to its end after epoch ", fit.at.epoch}));
