@@ -33,7 +33,7 @@ LOCKSTEP_INLINE bool ResizedBatches::advance() {
     std::size_t behind = 0;
     while (behind < readers_.size() && is_in_use(behind)) ++behind;
     if (behind == readers_.size()) {
-      readers_.push_back(AnyDataset(readers_[front_]));
+      readers_.emplace_back(readers_[front_]);
     } else {
       while (readers_[behind].position() < readers_[front_].position())
         if (readers_[behind].next() == 0) break;

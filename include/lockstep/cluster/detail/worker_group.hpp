@@ -41,7 +41,7 @@ class WorkerGroup {
               RemoteStart remote = {})
       : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),
         program_{std::move(program), std::move(arguments), {}, null_, ignored_, std::move(remote)} {
-    workers_.reserve(static_cast<std::size_t>(workers + servers));
+    workers_.reserve(static_cast<std::size_t>(workers) + static_cast<std::size_t>(servers));
     std::string of_workers, of_servers;
     const auto add_address = [&](std::string& to) {
       to += concat({to.empty() ? "" : ",", "\"", workers_.back().process.address(), "\""});

@@ -124,7 +124,7 @@ LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
   const char* const own = context_->own().kind();
   if (wire_.plain)
     return concat({"speaks without TLS, and this ", own, " only with it", other_settings});
-  const std::string other_secret =
+  std::string other_secret =
       concat({"has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this ", own});
   switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
     case SSL_R_BINDER_DOES_NOT_VERIFY:
