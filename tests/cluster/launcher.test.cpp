@@ -305,15 +305,15 @@ TEST_SUITE("launcher") {
     std::ifstream file(folder.path("1"));
     CHECK(std::count(std::istreambuf_iterator<char>(file), {}, '\n') == 3);
 
-    for (const auto& [end, code] :
+    for (const auto& failure :
          {std::pair{"exit 5", 5}, std::pair{"exit 138", 138}, std::pair{"kill -9 $$", 137}}) {
-      CAPTURE(code);
+      CAPTURE(failure.second);
       lockstep::LaunchOptions failing = scripted(R"(
         note world 1 0 1
         [ $index = 0 ] && sleep 0.5 && exit 138
-        sleep 0.2; )" + std::string(end));
+        sleep 0.2; )" + std::string(failure.first));
       failing.workers = 2;
-      CHECK(lockstep::launch_workers(failing) == code);
+      CHECK(lockstep::launch_workers(failing) == failure.second);
     }
   }
 

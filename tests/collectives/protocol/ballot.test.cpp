@@ -139,7 +139,7 @@ TEST_SUITE("ballot") {
       ballots[0][3] = silent;
       for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
       ballots[3].clear();
-      for (const std::size_t by : {1, 2, 4, 5, 7, 11}) ballots[by][3] = unanswered;
+      for (const std::size_t by : {1u, 2u, 4u, 5u, 7u, 11u}) ballots[by][3] = unanswered;
       check_all(ballots, 3, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
     }
     SUBCASE("one that has lost one of six is not to blame") {
@@ -169,7 +169,7 @@ TEST_SUITE("ballot") {
       const std::vector<Ballot> all = ballots;
       for (Ballot& ballot : ballots) ballot.clear();
       ballots[3] = all[3];
-      for (const std::size_t of : {1, 2, 4, 5, 7, 11}) ballots[3][of] = closed;
+      for (const std::size_t of : {1u, 2u, 4u, 5u, 7u, 11u}) ballots[3][of] = closed;
       check_all(ballots, 1,
                 "closed the connection; lost as well: rank 2, rank 4, rank 5, rank 7, rank 11");
     }
@@ -177,7 +177,7 @@ TEST_SUITE("ballot") {
 
   TEST_CASE("however long the names are, the reason fits into a message") {
     constexpr int size = 64;
-    for (const std::size_t length : {10, 100, 250}) {
+    for (const std::size_t length : {10u, 100u, 250u}) {
       std::vector<std::string> hosts;
       for (int rank = 0; rank < size; ++rank)
         hosts.push_back("rank " + std::to_string(rank) + " (" + std::string(length, 'h') +
