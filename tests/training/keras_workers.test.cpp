@@ -242,6 +242,26 @@ TEST_CASE("a last partial batch, an uneven shard or an empty shard never hangs, 
   });
 }
 
+TEST_CASE("a part that is empty on all workers, before more data, is no step and no end") {
+  on_two_workers([&](TcpStrategy& strategy) {
+    auto model = ls::compile<Line, double>(strategy, {.seed = 1}, loss,
+                                           ls::SGD{.learning_rate = 0.0}, metric);
+    begin_with_one(model);
+    const auto [x, y] = read_line("5");
+    const ls::AnyDataset endless(ls::from_tensor_slices(x, y)  // parts of 2, 2, 1 and none
+                                     .with_options({.auto_shard_policy = ls::AutoShardPolicy::off})
+                                     .batch(4)
+                                     .repeat());
+    Recorder recorder;
+    const CapturedStderr captured;
+    const ls::History history =
+        model.fit(endless, {.epochs = 3, .verbose = 0, .steps_per_epoch = 5}, recorder);
+    CHECK(recorder.count("batch_end") == 3 * 5);
+    CHECK(history["loss"] == std::vector<double>{4, 4, 4});
+    CHECK(model.iterations() == 3 * 5);
+  });
+}
+
 TEST_CASE("automatic: what it has chosen, and why, is said in the log, by the chief") {
   using enum ls::AutoShardPolicy;
   const auto said = [](const ls::AnyDataset& dataset) {

@@ -132,8 +132,11 @@ ExitCode EpochSteps<T>::end_step_together(const Activity& place, bool has_update
   if (status[StatusBlock::non_finite] > 0 && !parts_.workspace.non_finite.is_reported)
     report_non_finite(parts_, fit_.options.stop_on_non_finite, epoch_, at_.step);
   if (status[StatusBlock::samples] == 0) {
-    if (at_.step == 0 && at_.data_position == 0) throw DataError("fit: the training data is empty");
-    has_more_ = false;
+    has_more_ = status[StatusBlock::has_next] > 0;
+    if (!has_more_ && at_.step == 0 && at_.data_position == 0)
+      throw DataError("fit: the training data is empty");
+    // (AutoShardPolicy::off: a last batch with fewer samples than parts. It was no step.)
+    if (has_more_) ++at_.data_position;
     return ExitCode::success;
   }
   running_.accumulate(status);
