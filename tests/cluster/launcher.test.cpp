@@ -290,6 +290,17 @@ TEST_SUITE("launcher") {
     CHECK(lockstep::launch_workers(options) == 0);
   }
 
+  TEST_CASE("of an elastic job that has lost half of a world, the log says that the others wait") {
+    lockstep::LaunchOptions options = scripted(R"(
+      note world 1 0 1
+      [ $index = 1 ] && sleep 0.2 && kill -9 $$
+      sleep 0.5; exit 138)");
+    options.workers = 2;
+    lockstep_test::CapturedStderr captured;
+    CHECK(lockstep::launch_workers(options) == 137);
+    CHECK(contains(captured.text(), "no more than half of those who were at work: they wait"));
+  }
+
   TEST_CASE("an elastic job is started again where it may be, and fails as another one does") {
     const lockstep_test::TemporaryFolder folder;
     lockstep::LaunchOptions options = scripted(R"(

@@ -344,7 +344,7 @@ class SimulatedWorker {
   // A report ends it, and so does the end of a connection.
   void read_at_work(const Call& control) {
     const std::string bytes = network_.read(*control.socket, 1 << 20);
-    if (!is_partner(control.peer)) return;  // RetiredSockets: nobody listens
+    if (!is_partner(control.peer)) return;  // RetiredSockets ignores it
     detail::ControlInbox& inbox = agreement_.inbox(control.peer);
     inbox.append(bytes);
     for (auto message = inbox.front(); message; message = inbox.front()) {

@@ -126,8 +126,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) const {
   if (!training.is_chief()) return;
-  const bool is_needed = training.restored_beyond_the_end();
-  if (delete_checkpoint && !is_needed) {
+  if (delete_checkpoint && !training.restored_beyond_the_end()) {
     writer->forget_next();
     finish_save(OnSaveFailure::warn);          // no warning: the files are deleted anyway
     remove_file(previous_generation(path()));  // first: alone it would be taken for the newest

@@ -37,9 +37,8 @@ struct Tile {
   static constexpr std::size_t columns = Columns;
 };
 
-/// The rows of A that a tile multiplies, `step` elements apart: four of them share a pointer, as an
-/// address may be a register, and a second one once or twice, so that no row needs a register of its
-/// own.
+/// The rows of A that a tile multiplies, `step` elements apart. Four of them share a pointer, and an
+/// instruction adds a multiple of the step to it: a register for each row would be too many.
 template <class T, std::size_t R>
 struct EvenRows {
   std::size_t step = 0;

@@ -175,8 +175,8 @@ concept BackwardThroughLayer = requires(const BackwardPass<T>& pass) {
 ///  3. forward and backward give each layer inside a StepContext whose `layer` is the own one plus
 ///     the positions of the layers before it: that keeps random numbers and times apart. They give
 ///     it scratch and temporary memory, too, for which `L::template scratch<In>` and `L::template
-///     temporary<In>` ask, as a SequenceLayer's: scratch of its own, and temporary memory that
-///     nobody else uses while it runs.
+///     temporary<In>` ask, as a SequenceLayer's: scratch of its own, and temporary memory that no
+///     other layer uses while it runs.
 /// Optional:
 ///  4. `L::template each_output<In, T>(first, pass, f)` calls f(position, y) for the output of each
 ///     layer inside, where `pass` is the ForwardPass<T> that forward has had and `first` the

@@ -31,6 +31,17 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// Of rank 1 of two, with a port; none listens at rank 0's.
+Rendezvous without_rank_zero() {
+  Listener listener, missing;
+  Rendezvous place;
+  place.rank = 1;
+  place.addresses = {missing.address(), listener.address()};
+  ::close(missing.release());
+  place.listen_socket = listener.release();
+  return place;
+}
+
 /// A connection to a worker's port that speaks no protocol, unless it is told what to say.
 class Stranger {
  public:
@@ -172,12 +183,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
   }
 
   TEST_CASE("a worker that is missing is named, with the reason, when the time is over") {
-    Listener listener, missing;
-    Rendezvous place;
-    place.rank = 1;
-    place.addresses = {missing.address(), listener.address()};
-    ::close(missing.release());
-    place.listen_socket = listener.release();
+    const Rendezvous place = without_rank_zero();
     const auto begin = Clock::now();
     const auto thrown =
         run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 300ms}); });
@@ -192,12 +198,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
   }
 
   TEST_CASE("while a worker is missing, all say every five seconds which one, and why") {
-    Listener listener, missing;
-    Rendezvous place;
-    place.rank = 1;
-    place.addresses = {missing.address(), listener.address()};
-    ::close(missing.release());
-    place.listen_socket = listener.release();
+    const Rendezvous place = without_rank_zero();
     const lockstep_test::CapturedStderr captured;
     const auto thrown =
         run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 6s}); });

@@ -42,7 +42,7 @@ class KerasWeightsReader {
   /// `most`: bytes that are read at most, of all arrays.
   explicit KerasWeightsReader(std::uint64_t most) : most_(most), left_(most) {}
 
-  /// Of an optimizer with more than `variables` ones, or with others than numbers, their count alone.
+  /// Of an optimizer with more than `variables` ones, or others than numbers, their count alone.
   void read(const Hdf5Object& file, std::size_t variables) {
     if (H5Aexists(file.id(), "layer_names") > 0)
       refuse_hdf5({},
@@ -231,9 +231,9 @@ class KerasWeightsReader {
   KerasWeights found_;
 };
 
-/// See Hdf5Codec. float16 and bfloat16 become float32; whole numbers of layers are left out. Throws DataError
-/// for a file that is incomplete or inconsistent, or refers to others. Verifies sizes before memory
-/// is allocated.
+/// See Hdf5Codec. float16 and bfloat16 become float32; whole numbers of layers are left out. Throws
+/// DataError for a file that is incomplete or inconsistent, or refers to others. Verifies sizes
+/// before memory is allocated.
 inline KerasWeights decode_keras_weights(std::span<const std::byte> bytes, std::uint64_t most,
                                          std::size_t variables) {
   const Hdf5Session session;

@@ -27,18 +27,15 @@ class ElasticJob {
     if (epoch <= epoch_) return;
     epoch_ = epoch;
     members_.clear();
-    size_ = 0;
     for (std::string_view rest = note.text; !rest.empty();) {
       int member = -1;
       const char* const end = rest.data() + rest.size();
       const char* const next = std::from_chars(rest.data(), end, member).ptr;
-      if (member >= 0) {
-        members_.push_back(member);
-        ++size_;
-      }
+      if (member >= 0) members_.push_back(member);
       rest = next == end ? std::string_view()
                          : std::string_view(next + 1, static_cast<std::size_t>(end - next - 1));
     }
+    size_ = members_.size();
   }
   /// The process of this worker has ended. (When all have, their successors count worlds anew.)
   void ended(int worker) {
