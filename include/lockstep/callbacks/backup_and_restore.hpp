@@ -94,8 +94,6 @@ struct BackupAndRestore {
   void finish_all(OnSaveFailure on_failure) const;
 };
 
-static_assert(Callback<BackupAndRestore>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -49,8 +49,6 @@ class CSVLogger {
   std::optional<std::vector<std::string>> columns_;
 };
 
-static_assert(Callback<CSVLogger>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

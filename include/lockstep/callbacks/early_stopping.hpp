@@ -74,8 +74,6 @@ class EarlyStopping {
   Progress progress_;
 };
 
-static_assert(Callback<EarlyStopping>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -75,8 +75,6 @@ class JSONLogger {
   Clock::time_point step_began_{};
 };
 
-static_assert(Callback<JSONLogger>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

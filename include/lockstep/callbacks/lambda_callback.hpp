@@ -94,7 +94,6 @@ struct LambdaCallback {
   }
 };
 
-static_assert(Callback<LambdaCallback>);
 #define LOCKSTEP_DETAIL_HAS(member, ...) static_assert(detail::has_##member<LambdaCallback>());
 LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_HAS)
 #undef LOCKSTEP_DETAIL_HAS

@@ -54,8 +54,6 @@ class LearningRateScheduler {
   int epoch_ = -1;  ///< whose rate is set
 };
 
-static_assert(Callback<LearningRateScheduler>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -83,8 +83,6 @@ class ModelCheckpoint {
   std::optional<std::string> due_;  ///< where to save when the state is complete
 };
 
-static_assert(Callback<ModelCheckpoint>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -48,8 +48,6 @@ class PrometheusFile {
   detail::PrometheusText text_;
 };
 
-static_assert(Callback<PrometheusFile>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

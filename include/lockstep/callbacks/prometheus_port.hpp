@@ -80,8 +80,6 @@ class PrometheusPort {
   std::unique_ptr<detail::MetricsServer> server_;
 };
 
-static_assert(Callback<PrometheusPort>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

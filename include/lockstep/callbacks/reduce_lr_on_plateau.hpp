@@ -58,8 +58,6 @@ class ReduceLROnPlateau {
   Progress progress_;
 };
 
-static_assert(Callback<ReduceLROnPlateau>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -44,6 +44,5 @@ struct SwapEMAWeights {
     has_swapped = false;
   }
 };
-static_assert(Callback<SwapEMAWeights>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

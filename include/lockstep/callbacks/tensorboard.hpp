@@ -94,8 +94,6 @@ class TensorBoard {
   Clock::time_point batch_began_{};
 };
 
-static_assert(Callback<TensorBoard>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -31,6 +31,4 @@ struct TerminateOnNaN {
   }
 };
 
-static_assert(Callback<TerminateOnNaN>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

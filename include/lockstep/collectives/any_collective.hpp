@@ -74,8 +74,6 @@ class AnyCollective {
   Overlap overlap_;
 };
 
-static_assert(Collective<AnyCollective>);
-
 /// The board of the rank, if any.
 [[nodiscard]] inline ActivityBoard* activity_board(AnyCollective& collective) {
   return collective.board();

@@ -197,6 +197,4 @@ class AnyDataset {
   std::unique_ptr<Interface> held_;
 };
 
-static_assert(Dataset<AnyDataset>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

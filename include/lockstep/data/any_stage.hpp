@@ -120,8 +120,6 @@ class AnyStage {
   std::unique_ptr<Interface> held_;
 };
 
-static_assert(Stage<AnyStage>);
-
 namespace detail {
 
 /// The features [begin, begin + count) of a view; empty() when the view is, or when there are none.

@@ -66,8 +66,6 @@ class Cache {
   detail::Scratch records_, samples_, targets_;
 };
 
-static_assert(Stage<Cache>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -32,8 +32,6 @@ class ConcatenateDataset : public detail::JoinedStages {
   std::size_t current_ = 0;
 };
 
-static_assert(Stage<ConcatenateDataset>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -50,8 +50,6 @@ class Enumerate {
   ElementBatch selected_;
 };
 
-static_assert(Stage<Enumerate>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

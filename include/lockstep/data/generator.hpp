@@ -38,8 +38,6 @@ struct BlankSource {
   }
 };
 
-static_assert(Source<BlankSource>);
-
 }  // namespace detail
 
 /// A pipeline of `size` samples that `f(Sample<T>&)` makes up from the sample's index, or from its

@@ -49,8 +49,6 @@ class Interleave : public detail::JoinedStages {
   std::size_t ended_ = 0;
 };
 
-static_assert(Stage<Interleave>);
-
 /// @code
 /// interleave({from_csv("a.csv", columns), from_csv("b.csv", columns)}, {.block_length = 16})
 /// @endcode

@@ -78,8 +78,6 @@ class RaggedSlices {
   double padding_;
 };
 
-static_assert(Source<RaggedSlices<int>>);
-
 /// A pipeline of rows of different lengths, such as texts as token numbers, padded when they are
 /// read: tf.data's from_tensor_slices of a ragged tensor and padded_batch(n, padded_shapes=[size])
 /// in one. (A model's input has one size, so that batches are never padded to their own longest.)

@@ -50,8 +50,6 @@ class RangeSource {
   std::int64_t size_ = 0;
 };
 
-static_assert(Source<RangeSource>);
-
 /// A pipeline of 0, 1, ..., stop - 1.
 [[nodiscard]] inline auto range(std::int64_t stop) { return from_source(RangeSource(0, stop, 1)); }
 /// A pipeline of start, start + step, ... before stop, as Python's range.

@@ -92,8 +92,6 @@ class ResizedBatches {
   Scratch x_, y_;
 };
 
-static_assert(Dataset<ResizedBatches>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

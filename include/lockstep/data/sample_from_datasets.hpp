@@ -50,8 +50,6 @@ class SampleFromDatasets : public detail::JoinedStages {
   RandomStream random_{RandomKey(0)};
 };
 
-static_assert(Stage<SampleFromDatasets>);
-
 /// @code
 /// sample_from_datasets({positive.repeat(), negative.repeat()}, {.weights = {0.5, 0.5}}).batch(64)
 /// @endcode

@@ -78,8 +78,6 @@ class TensorSlices {
   std::size_t weight_size_ = 0;
 };
 
-static_assert(Source<TensorSlices<std::uint8_t>>);
-
 namespace detail {
 /// Deduces Tensor's element type from what it can be made of.
 template <class X>

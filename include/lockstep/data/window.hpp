@@ -69,8 +69,6 @@ class Window {
   detail::Scratch target_;  ///< of one sample, with its weights
 };
 
-static_assert(Stage<Window>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

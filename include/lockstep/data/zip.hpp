@@ -69,8 +69,6 @@ class Zip {
   detail::Scratch target_;  ///< of the first dataset, with its weights
 };
 
-static_assert(Stage<Zip>);
-
 /// A pipeline of pairs: see Zip. Options are those of the first dataset.
 template <class First, class Second>
 [[nodiscard]] Pipeline<Zip> zip(const Pipeline<First>& samples, const Pipeline<Second>& targets) {

@@ -72,8 +72,6 @@ class CsvRecords {
   std::shared_ptr<const Index> index_;
 };
 
-static_assert(Source<CsvRecords>);
-
 /// A pipeline of the records of files; with AutoShardPolicy::file each worker reads its own.
 /// @code
 /// from_csv({"a.csv", "b.csv"}, {.features = {{"age", 0.0}, {"fare"}}, .targets = {{"survived"}}})

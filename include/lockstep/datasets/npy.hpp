@@ -80,8 +80,6 @@ class NpySource {
   std::optional<NpyArray> y_;
 };
 
-static_assert(Source<NpySource>);
-
 /// A pipeline of the rows of .npy files: samples, and targets where they are given. For the arrays
 /// of an .npz file: `from_npy(NpyArray("data.npz", "x"), NpyArray("data.npz", "y"))`. For a file of
 /// each worker, let the function of from_files return an NpySource.

@@ -92,8 +92,6 @@ class TFRecordSource {
   std::size_t sample_size_ = 1;
 };
 
-static_assert(Source<TFRecordSource>);
-
 /// The reader of from_tfrecords.
 struct TFRecordReader {
   std::shared_ptr<const ParsedExamples> examples;

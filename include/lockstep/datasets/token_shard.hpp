@@ -70,8 +70,6 @@ class TokenShard {
   std::int64_t size_ = 0;
 };
 
-static_assert(Source<TokenShard>);
-
 /// A pipeline of the samples of several shards; with AutoShardPolicy::file each worker reads its
 /// own.
 /// @code

@@ -56,9 +56,6 @@ struct Activation {
   }
 };
 
-static_assert(Layer<Activation<ReLU>, Shape<26, 26, 32>>);
-static_assert(Layer<Activation<Tanh>, Shape<3>, double>);
-
 /// y_c = exp(x_c) / sum of exp(x) over the last dimension, for samples of any shape. (With a loss
 /// from logits leave it out: that loses no digits.)
 struct Softmax {
@@ -87,8 +84,5 @@ struct Softmax {
     return {.groups = In::size / classes, .features = classes, .samples = stride, .stride = stride};
   }
 };
-
-static_assert(Layer<Softmax, Shape<10>>);
-static_assert(Layer<Softmax, Shape<4, 3>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -60,8 +60,6 @@ struct Linear {
   }
 };
 
-static_assert(ActivationFunction<Linear> && ActivationFunction<Linear, double>);
-
 namespace detail {
 
 template <class A>

@@ -50,7 +50,4 @@ struct ActivityRegularization {
   }
 };
 
-static_assert(Layer<ActivityRegularization<Regularizer{.l2 = 0.01}>, Shape<4, 5>>);
-static_assert(Layer<ActivityRegularization<Regularizer{.l1 = 0.01}>, Shape<3>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

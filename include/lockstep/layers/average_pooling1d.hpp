@@ -20,8 +20,4 @@ struct AveragePooling1D : detail::Pooling1D<Pool, Options, detail::AverageOperat
   static constexpr std::string_view class_name = "AveragePooling1D";
 };
 
-static_assert(Layer<AveragePooling1D<>, Sequence<8, 4>>);
-static_assert(Layer<AveragePooling1D<3, Pooling1DOptions{.stride = 2, .padding = Padding::same}>,
-                    Sequence<8, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

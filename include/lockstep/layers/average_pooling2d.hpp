@@ -21,9 +21,4 @@ struct AveragePooling2D
   static constexpr std::string_view class_name = "AveragePooling2D";
 };
 
-static_assert(Layer<AveragePooling2D<>, Shape<26, 26, 32>>);
-static_assert(
-    Layer<AveragePooling2D<Extent2D{3, 2}, PoolingOptions{.stride = 1, .padding = Padding::same}>,
-          Shape<2, 2, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -228,11 +228,4 @@ struct BatchNormalization {
   }
 };
 
-static_assert(Layer<BatchNormalization<>, Shape<26, 26, 32>>);
-static_assert(Layer<BatchNormalization<ReLU>, Shape<26, 26, 32>>);
-static_assert(
-    Layer<
-        BatchNormalization<Linear, BatchNormalizationOptions{.scale = false, .synchronized = true}>,
-        Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -216,7 +216,4 @@ struct Bidirectional {
   }
 };
 
-static_assert(Layer<Bidirectional<LSTM<64>>, Sequence<200, 128>>);
-static_assert(Layer<Bidirectional<GRU<3>, MergeMode::mul>, Sequence<5, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -168,9 +168,4 @@ struct Conv1D {
   }
 };
 
-static_assert(Layer<Conv1D<32, 3, ReLU>, Sequence<28, 8>>);
-static_assert(
-    Layer<Conv1D<8, 5, Tanh, Conv1DOptions{.padding = Padding::causal, .dilation_rate = 2}>,
-          Sequence<7, 3>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -105,11 +105,4 @@ struct Conv2D
   static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);
 };
 
-static_assert(Layer<Conv2D<32, 3, ReLU>, Shape<28, 28, 1>>);
-static_assert(Layer<Conv2D<8, Extent2D{1, 5}, Tanh,
-                           Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
-                    Shape<7, 4, 3>, double>);
-static_assert(
-    Layer<Conv2D<8, 3, ReLU, Conv2DOptions{.dilation_rate = 2, .groups = 4}>, Shape<7, 7, 12>>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -174,9 +174,4 @@ struct Conv2DTranspose {
   }
 };
 
-static_assert(Layer<Conv2DTranspose<8, 3, ReLU>, Shape<7, 7, 32>>);
-static_assert(Layer<Conv2DTranspose<1, 4, Tanh,
-                                    Conv2DTransposeOptions{.stride = 2, .padding = Padding::same}>,
-                    Shape<7, 4, 3>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -59,7 +59,4 @@ struct Cropping1D {
   }
 };
 
-static_assert(Layer<Cropping1D<>, Sequence<8, 4>>);
-static_assert(Layer<Cropping1D<2, 0>, Sequence<8, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

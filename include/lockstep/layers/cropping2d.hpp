@@ -65,7 +65,4 @@ struct Cropping2D {
   }
 };
 
-static_assert(Layer<Cropping2D<1>, Shape<26, 26, 32>>);
-static_assert(Layer<Cropping2D<Margins2D{1, 2, 0, 3}>, Shape<4, 4, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -140,7 +140,4 @@ struct Dense {
   }
 };
 
-static_assert(Layer<Dense<10, ReLU>, Shape<128>>);
-static_assert(Layer<Dense<1>, Shape<1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -100,11 +100,4 @@ struct DepthwiseConv2D
   static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);
 };
 
-static_assert(Layer<DepthwiseConv2D<3, ReLU>, Shape<28, 28, 8>>);
-static_assert(
-    Layer<DepthwiseConv2D<Extent2D{1, 5}, Tanh,
-                          DepthwiseConv2DOptions{
-                              .stride = 2, .padding = Padding::same, .depth_multiplier = 2}>,
-          Shape<7, 4, 3>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -42,7 +42,4 @@ struct Dropout : detail::RandomFactorLayer<detail::DropoutMask<Rate>> {
   static constexpr std::string_view name = "dropout";
 };
 
-static_assert(Layer<Dropout<0.5>, Shape<26, 26, 32>>);
-static_assert(Layer<Dropout<0.0>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

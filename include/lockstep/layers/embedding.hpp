@@ -136,7 +136,4 @@ struct Embedding {
   }
 };
 
-static_assert(Layer<Embedding<65, 128>, Shape<64>>);
-static_assert(Layer<Embedding<10, 3, EmbeddingOptions{.mask_zero = true}>, Shape<1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -17,7 +17,4 @@ struct Flatten : detail::ReshapingLayer {
   using Output = Shape<In::size>;
 };
 
-static_assert(Layer<Flatten, Shape<26, 26, 32>>);
-static_assert(Layer<Flatten, Shape<10>>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -38,7 +38,4 @@ struct GaussianDropout : detail::RandomFactorLayer<detail::GaussianFactors<Rate>
   static constexpr std::string_view name = "gaussian_dropout";
 };
 
-static_assert(Layer<GaussianDropout<0.5>, Shape<26, 26, 32>>);
-static_assert(Layer<GaussianDropout<0.0>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

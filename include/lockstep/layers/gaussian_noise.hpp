@@ -55,7 +55,4 @@ struct GaussianNoise {
   }
 };
 
-static_assert(Layer<GaussianNoise<0.1>, Shape<26, 26, 32>>);
-static_assert(Layer<GaussianNoise<0.0>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

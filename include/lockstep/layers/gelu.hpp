@@ -64,7 +64,4 @@ struct GELUTanh {
   };
 };
 
-static_assert(ActivationFunction<GELU> && ActivationFunction<GELU, double>);
-static_assert(ActivationFunction<GELUTanh> && ActivationFunction<GELUTanh, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

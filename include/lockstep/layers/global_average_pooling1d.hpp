@@ -94,7 +94,4 @@ struct GlobalAveragePooling1D {
   }
 };
 
-static_assert(Layer<GlobalAveragePooling1D, Sequence<8, 4>>);
-static_assert(Layer<GlobalAveragePooling1D, Sequence<1, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

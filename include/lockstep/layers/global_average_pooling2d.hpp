@@ -17,7 +17,4 @@ struct GlobalAveragePooling2D
   static constexpr std::string_view class_name = "GlobalAveragePooling2D";
 };
 
-static_assert(Layer<GlobalAveragePooling2D, Shape<8, 8, 128>>);
-static_assert(Layer<GlobalAveragePooling2D, Shape<1, 3, 2>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -50,7 +50,4 @@ struct GlobalMaxPooling1D {
   using Pool = MaxPooling1D<positions_of<In>>;
 };
 
-static_assert(Layer<GlobalMaxPooling1D, Sequence<8, 4>>);
-static_assert(Layer<GlobalMaxPooling1D, Sequence<1, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -17,7 +17,4 @@ struct GlobalMaxPooling2D : detail::PoolingLayer<detail::GlobalPooling2D, detail
   static constexpr std::string_view class_name = "GlobalMaxPooling2D";
 };
 
-static_assert(Layer<GlobalMaxPooling2D, Shape<8, 8, 128>>);
-static_assert(Layer<GlobalMaxPooling2D, Shape<1, 3, 2>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -104,8 +104,4 @@ struct GroupNormalization {
   }
 };
 
-static_assert(Layer<GroupNormalization<>, Shape<26, 26, 32>>);
-static_assert(
-    Layer<GroupNormalization<-1, GroupNormalizationOptions{.scale = false}>, Shape<5, 10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -85,8 +85,4 @@ struct GRU : detail::RecurrentLayer<detail::GRUCell<Options.reset_after>, Units,
   using AnnouncesGradients = GRU;
 };
 
-static_assert(Layer<GRU<64>, Sequence<200, 128>>);
-static_assert(Layer<GRU<3, GRUOptions{.return_sequences = true, .reset_after = false}>,
-                    Sequence<5, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

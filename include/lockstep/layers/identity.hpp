@@ -17,6 +17,4 @@ struct Identity {
   using Output = In;
 };
 
-static_assert(Layer<Identity, Shape<4, 4, 2>>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -29,6 +29,4 @@ inline constexpr bool is_input = false;
 template <std::size_t... Extents>
 inline constexpr bool is_input<Input<Extents...>> = true;
 
-static_assert(Layer<Input<28, 28>, Shape<28, 28>>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -83,8 +83,4 @@ struct LayerNormalization {
   }
 };
 
-static_assert(Layer<LayerNormalization<>, Shape<26, 26, 32>>);
-static_assert(
-    Layer<LayerNormalization<LayerNormalizationOptions{.scale = false}>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

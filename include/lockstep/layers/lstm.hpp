@@ -107,8 +107,4 @@ struct LSTM : detail::RecurrentLayer<detail::LSTMCell, Units, Options> {
   using AnnouncesGradients = LSTM;
 };
 
-static_assert(Layer<LSTM<64>, Sequence<200, 128>>);
-static_assert(
-    Layer<LSTM<3, LSTMOptions{.return_sequences = true, .dropout = 0.1}>, Sequence<5, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

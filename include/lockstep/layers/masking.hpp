@@ -74,7 +74,4 @@ struct Masking {
   }
 };
 
-static_assert(Layer<Masking<>, Shape<4>>);
-static_assert(Layer<Masking<-1.0>, Shape<4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -20,8 +20,4 @@ struct MaxPooling1D : detail::Pooling1D<Pool, Options, detail::MaxOperation> {
   static constexpr std::string_view class_name = "MaxPooling1D";
 };
 
-static_assert(Layer<MaxPooling1D<>, Sequence<8, 4>>);
-static_assert(Layer<MaxPooling1D<3, Pooling1DOptions{.stride = 2, .padding = Padding::same}>,
-                    Sequence<8, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

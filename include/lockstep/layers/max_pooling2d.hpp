@@ -20,9 +20,4 @@ struct MaxPooling2D : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, det
   static constexpr std::string_view class_name = "MaxPooling2D";
 };
 
-static_assert(Layer<MaxPooling2D<>, Shape<26, 26, 32>>);
-static_assert(
-    Layer<MaxPooling2D<Extent2D{3, 2}, PoolingOptions{.stride = 1, .padding = Padding::same}>,
-          Shape<2, 2, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

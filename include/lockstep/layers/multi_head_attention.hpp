@@ -99,9 +99,4 @@ struct MultiHeadAttention {
   }
 };
 
-static_assert(Layer<MultiHeadAttention<4, 32>, Sequence<64, 128>>);
-static_assert(
-    Layer<MultiHeadAttention<1, 3, MultiHeadAttentionOptions{.value_dim = 2, .dropout = 0.1}>,
-          Sequence<5, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

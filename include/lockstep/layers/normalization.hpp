@@ -103,7 +103,4 @@ struct Normalization {
   };
 };
 
-static_assert(Layer<Normalization<>, Shape<26, 26, 3>>);
-static_assert(Layer<Normalization<NormalizationOptions{.invert = true}>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -98,7 +98,4 @@ struct Permute {
   }
 };
 
-static_assert(Layer<Permute<2, 1>, Shape<26, 32>>);
-static_assert(Layer<Permute<3, 1, 2>, Shape<2, 3, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -113,11 +113,4 @@ struct Softsign {
   }
 };
 
-static_assert(ActivationFunction<ReLU> && ActivationFunction<ReLU, double>);
-static_assert(ActivationFunction<ReLU6> && ActivationFunction<ReLU6, double>);
-static_assert(ActivationFunction<LeakyReLU<>> && ActivationFunction<LeakyReLU<>, double>);
-static_assert(ActivationFunction<HardSigmoid> && ActivationFunction<HardSigmoid, double>);
-static_assert(ActivationFunction<HardSiLU> && ActivationFunction<HardSiLU, double>);
-static_assert(ActivationFunction<Softsign> && ActivationFunction<Softsign, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -101,7 +101,4 @@ struct PositionEmbedding {
   }
 };
 
-static_assert(Layer<PositionEmbedding<64>, Sequence<64, 128>>);
-static_assert(Layer<PositionEmbedding<9>, Sequence<3, 5>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

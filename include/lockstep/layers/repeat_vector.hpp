@@ -55,7 +55,4 @@ struct RepeatVector {
   }
 };
 
-static_assert(Layer<RepeatVector<4>, Shape<10>>);
-static_assert(Layer<RepeatVector<1>, Shape<3>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -49,7 +49,4 @@ struct Rescaling {
   }
 };
 
-static_assert(Layer<Rescaling<1.0 / 255>, Shape<28, 28>>);
-static_assert(Layer<Rescaling<2.0, -1.0>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -30,7 +30,4 @@ struct Reshape : detail::ReshapingLayer {
   using Output = Shape<Extents...>;
 };
 
-static_assert(Layer<Reshape<28, 28, 1>, Shape<28, 28>>);
-static_assert(Layer<Reshape<784>, Shape<28, 28>>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -82,7 +82,4 @@ struct RMSNormalization {
   }
 };
 
-static_assert(Layer<RMSNormalization<>, Shape<26, 26, 32>>);
-static_assert(Layer<RMSNormalization<RMSNormalizationOptions{.epsilon = 1e-5}>, Shape<10>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -197,10 +197,4 @@ struct SeparableConv2D {
   };
 };
 
-static_assert(Layer<SeparableConv2D<32, 3, ReLU>, Shape<28, 28, 8>>);
-static_assert(Layer<SeparableConv2D<4, Extent2D{1, 5}, Tanh,
-                                    SeparableConv2DOptions{
-                                        .stride = 2, .padding = Padding::same, .use_bias = false}>,
-                    Shape<7, 4, 3>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -77,7 +77,4 @@ struct SimpleRNN : detail::RecurrentLayer<detail::SimpleRNNCell, Units, Options>
   using AnnouncesGradients = SimpleRNN;
 };
 
-static_assert(Layer<SimpleRNN<64>, Sequence<200, 128>>);
-static_assert(Layer<SimpleRNN<3, SimpleRNNOptions{.go_backwards = true}>, Sequence<5, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

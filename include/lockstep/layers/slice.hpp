@@ -56,7 +56,4 @@ struct Slice {
   }
 };
 
-static_assert(Layer<Slice<1, 2>, Shape<4>>);
-static_assert(Layer<Slice<0, 1>, Shape<1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

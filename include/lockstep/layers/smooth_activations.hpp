@@ -169,13 +169,4 @@ struct Exponential {
   }
 };
 
-static_assert(ActivationFunction<Sigmoid> && ActivationFunction<Sigmoid, double>);
-static_assert(ActivationFunction<Tanh> && ActivationFunction<Tanh, double>);
-static_assert(ActivationFunction<SiLU> && ActivationFunction<SiLU, double>);
-static_assert(ActivationFunction<ELU> && ActivationFunction<ELU, double>);
-static_assert(ActivationFunction<SELU> && ActivationFunction<SELU, double>);
-static_assert(ActivationFunction<Softplus> && ActivationFunction<Softplus, double>);
-static_assert(ActivationFunction<Mish> && ActivationFunction<Mish, double>);
-static_assert(ActivationFunction<Exponential> && ActivationFunction<Exponential, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

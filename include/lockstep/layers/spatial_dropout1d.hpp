@@ -82,7 +82,4 @@ struct SpatialDropout1D {
   }
 };
 
-static_assert(Layer<SpatialDropout1D<0.5>, Sequence<8, 4>>);
-static_assert(Layer<SpatialDropout1D<0.0>, Sequence<8, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -74,7 +74,4 @@ struct SpatialDropout2D {
   }
 };
 
-static_assert(Layer<SpatialDropout2D<0.5>, Shape<26, 26, 32>>);
-static_assert(Layer<SpatialDropout2D<0.0>, Shape<2, 3, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -59,7 +59,4 @@ struct ToSequence {
   }
 };
 
-static_assert(Layer<ToSequence, Shape<28, 28>>);
-static_assert(Layer<ToSequence, Shape<28>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

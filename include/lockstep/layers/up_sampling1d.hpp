@@ -57,7 +57,4 @@ struct UpSampling1D {
   }
 };
 
-static_assert(Layer<UpSampling1D<>, Sequence<8, 4>>);
-static_assert(Layer<UpSampling1D<3>, Sequence<8, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

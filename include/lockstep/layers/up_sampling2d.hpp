@@ -105,8 +105,4 @@ struct UpSampling2D {
   }
 };
 
-static_assert(Layer<UpSampling2D<>, Shape<13, 13, 32>>);
-static_assert(Layer<UpSampling2D<Extent2D{1, 3}, UpSampling2DOptions{Interpolation::bilinear}>,
-                    Shape<2, 2, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -56,7 +56,4 @@ struct ZeroPadding1D {
   }
 };
 
-static_assert(Layer<ZeroPadding1D<>, Sequence<8, 4>>);
-static_assert(Layer<ZeroPadding1D<2, 0>, Sequence<8, 4>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

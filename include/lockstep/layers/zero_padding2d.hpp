@@ -58,7 +58,4 @@ struct ZeroPadding2D {
   }
 };
 
-static_assert(Layer<ZeroPadding2D<>, Shape<26, 26, 32>>);
-static_assert(Layer<ZeroPadding2D<Margins2D{1, 2, 0, 3}>, Shape<2, 2, 1>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -112,8 +112,6 @@ struct BinaryCrossentropy {
     from_logits ? sweep(of_logit) : sweep(of_probability);
   }
 };
-static_assert(Loss<BinaryCrossentropy, Shape<1>, float> &&
-              Loss<BinaryCrossentropy, Shape<4>, double>);
 
 LOCKSTEP_INSTANCE(void BinaryCrossentropy::compute<float>(
     TensorView<const float>, TensorView<const float>, std::span<double>, TensorView<float>) const);

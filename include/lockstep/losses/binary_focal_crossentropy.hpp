@@ -77,7 +77,5 @@ struct BinaryFocalCrossentropy {
     return {weight * focus * entropy, weight * (focus * entropy_slope + focus_slope * entropy)};
   }
 };
-static_assert(Loss<BinaryFocalCrossentropy, Shape<1>, float> &&
-              Loss<BinaryFocalCrossentropy, Shape<4>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

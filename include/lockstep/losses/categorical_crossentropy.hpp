@@ -120,9 +120,6 @@ void CategoricalCrossentropy::compute(TensorView<const T> predictions, TensorVie
   if (!gradient.empty()) gradient.clear_padding();
 }
 
-static_assert(Loss<CategoricalCrossentropy, Shape<10>, float>);
-static_assert(Loss<CategoricalCrossentropy, Shape<10>, double>);
-
 LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<float>(
     TensorView<const float>, TensorView<const float>, std::span<double>, TensorView<float>) const);
 LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<double>(TensorView<const double>,

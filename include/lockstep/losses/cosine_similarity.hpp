@@ -71,7 +71,5 @@ struct CosineSimilarity {
     if (!gradient.empty()) gradient.clear_padding();
   }
 };
-static_assert(Loss<CosineSimilarity, Shape<10>, float> &&
-              Loss<CosineSimilarity, Shape<4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

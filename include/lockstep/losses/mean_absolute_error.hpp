@@ -34,7 +34,5 @@ struct MeanAbsoluteError {
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }
 };
-static_assert(Loss<MeanAbsoluteError, Shape<10>, float> &&
-              Loss<MeanAbsoluteError, Shape<4, 4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -38,7 +38,5 @@ struct MeanAbsolutePercentageError {
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }
 };
-static_assert(Loss<MeanAbsolutePercentageError, Shape<10>, float> &&
-              Loss<MeanAbsolutePercentageError, Shape<4, 4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -37,7 +37,5 @@ struct MeanSquaredLogarithmicError {
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }
 };
-static_assert(Loss<MeanSquaredLogarithmicError, Shape<10>, float> &&
-              Loss<MeanSquaredLogarithmicError, Shape<4, 4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -169,9 +169,6 @@ void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions,
   if (!gradient.empty()) gradient.clear_padding();
 }
 
-static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, float>);
-static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, double>);
-
 LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<float>(
     TensorView<const float>, TensorView<const float>, std::span<double>, TensorView<float>) const);
 LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<double>(TensorView<const double>,

@@ -36,6 +36,5 @@ struct SquaredHinge {
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }
 };
-static_assert(Loss<SquaredHinge, Shape<10>, float> && Loss<SquaredHinge, Shape<4, 4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -79,7 +79,6 @@ struct Accuracy {
     }
   }
 };
-static_assert(Metric<Accuracy, float> && Metric<Accuracy, double>);
 
 LOCKSTEP_INSTANCE(void Accuracy::update<float>(TensorView<const float>, TensorView<const float>,
                                                std::span<const float>, std::span<double>) const);

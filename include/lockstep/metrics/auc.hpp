@@ -208,6 +208,5 @@ struct AUC {
     return {std::max(1 - scale * (positives - hits) / hits, 0.0), 1 - scale * alarms / hits};
   }
 };
-static_assert(Metric<AUC, float> && Metric<AUC, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

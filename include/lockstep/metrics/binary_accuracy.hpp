@@ -45,6 +45,5 @@ struct BinaryAccuracy {
     return state[1] > 0 ? state[0] / state[1] : 0.0;
   }
 };
-static_assert(Metric<BinaryAccuracy, float> && Metric<BinaryAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -32,6 +32,5 @@ struct CategoricalAccuracy {
     return Accuracy{}.result(state);
   }
 };
-static_assert(Metric<CategoricalAccuracy, float> && Metric<CategoricalAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

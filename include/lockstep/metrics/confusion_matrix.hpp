@@ -90,6 +90,5 @@ struct ConfusionMatrix {
     return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
   }
 };
-static_assert(Metric<ConfusionMatrix, float> && Metric<ConfusionMatrix, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -50,6 +50,5 @@ struct F1Score {
     return {.average = average, .threshold = threshold, .name = name};
   }
 };
-static_assert(Metric<F1Score, float> && Metric<F1Score, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

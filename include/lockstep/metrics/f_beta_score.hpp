@@ -114,6 +114,5 @@ struct FBetaScore {
     return (1 + beta * beta) * precision * recall / (beta * beta * precision + recall + least);
   }
 };
-static_assert(Metric<FBetaScore, float> && Metric<FBetaScore, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

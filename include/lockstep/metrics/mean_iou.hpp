@@ -76,6 +76,5 @@ struct MeanIoU {
     return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
   }
 };
-static_assert(Metric<MeanIoU, float> && Metric<MeanIoU, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -58,6 +58,5 @@ struct CosineSimilarity {
     return state[1] > 0 ? -state[0] / state[1] : 0.0;
   }
 };
-static_assert(Metric<CosineSimilarity, float> && Metric<MeanSquaredError, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::metrics

@@ -90,6 +90,4 @@ struct OutputMetric {
 template <class M>
 OutputMetric(M, OutputMetricOptions) -> OutputMetric<M>;
 
-static_assert(Metric<OutputMetric<Accuracy>, float> && Metric<OutputMetric<Accuracy>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -50,6 +50,5 @@ struct Perplexity {
     return {.loss = {.from_logits = from_logits, .ignore_class = mask_token_id}};
   }
 };
-static_assert(Metric<Perplexity, float> && Metric<Perplexity, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -48,6 +48,5 @@ struct Precision {
     return {.metric = "precision", .threshold = thresholds, .top_k = top_k, .class_id = class_id};
   }
 };
-static_assert(Metric<Precision, float> && Metric<Precision, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

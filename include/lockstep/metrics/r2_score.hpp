@@ -91,6 +91,5 @@ struct R2Score {
     return num_regressors > 0 && freedom > 0 ? 1 - (1 - score) * (rows - 1) / freedom : score;
   }
 };
-static_assert(Metric<R2Score, float> && Metric<R2Score, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

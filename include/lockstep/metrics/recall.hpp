@@ -49,6 +49,5 @@ struct Recall {
     return {.metric = "recall", .threshold = thresholds, .top_k = top_k, .class_id = class_id};
   }
 };
-static_assert(Metric<Recall, float> && Metric<Recall, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -30,6 +30,5 @@ struct RootMeanSquaredError {
     return state[1] > 0 ? std::sqrt(state[0] / state[1]) : 0.0;
   }
 };
-static_assert(Metric<RootMeanSquaredError, float> && Metric<RootMeanSquaredError, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

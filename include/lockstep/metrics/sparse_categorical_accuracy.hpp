@@ -33,7 +33,5 @@ struct SparseCategoricalAccuracy {
     return Accuracy{}.result(state);
   }
 };
-static_assert(Metric<SparseCategoricalAccuracy, float> &&
-              Metric<SparseCategoricalAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -51,7 +51,5 @@ struct SparseTopKCategoricalAccuracy {
     return state[1] > 0 ? state[0] / state[1] : 0.0;
   }
 };
-static_assert(Metric<SparseTopKCategoricalAccuracy, float> &&
-              Metric<SparseTopKCategoricalAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -72,6 +72,5 @@ struct TopKCategoricalAccuracy {
     return state[1] > 0 ? state[0] / state[1] : 0.0;
   }
 };
-static_assert(Metric<TopKCategoricalAccuracy, float> && Metric<TopKCategoricalAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -54,6 +54,4 @@ struct Weighted {
 template <class M>
 Weighted(M) -> Weighted<M>;
 
-static_assert(Metric<Weighted<Accuracy>, float> && Metric<Weighted<Accuracy>, double>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -82,6 +82,5 @@ struct Adadelta {
                    gradients.data());
   }
 };
-static_assert(Optimizer<Adadelta, float> && Optimizer<Adadelta, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

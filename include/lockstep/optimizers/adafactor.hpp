@@ -228,6 +228,5 @@ struct Adafactor {
     }
   };
 };
-static_assert(Optimizer<Adafactor, float> && Optimizer<Adafactor, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -78,6 +78,5 @@ struct Adagrad {
     kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
   }
 };
-static_assert(Optimizer<Adagrad, float> && Optimizer<Adagrad, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

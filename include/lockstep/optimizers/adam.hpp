@@ -131,6 +131,5 @@ struct Adam {
                         gradients, slots);
   }
 };
-static_assert(Optimizer<Adam, float> && Optimizer<Adam, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

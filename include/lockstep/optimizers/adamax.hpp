@@ -84,6 +84,5 @@ struct Adamax {
                    gradients.data());
   }
 };
-static_assert(Optimizer<Adamax, float> && Optimizer<Adamax, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -70,6 +70,5 @@ struct AdamW {
                         gradients, slots);
   }
 };
-static_assert(Optimizer<AdamW, float> && Optimizer<AdamW, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

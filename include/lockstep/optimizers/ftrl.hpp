@@ -109,6 +109,5 @@ struct Ftrl {
                    gradients.data());
   }
 };
-static_assert(Optimizer<Ftrl, float> && Optimizer<Ftrl, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -99,6 +99,5 @@ struct Lamb {
     kernels::sweep(parameters.size(), step, parameters.data(), m, v);
   }
 };
-static_assert(Optimizer<Lamb, float> && Optimizer<Lamb, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -96,6 +96,5 @@ struct LARS {
     kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
   }
 };
-static_assert(Optimizer<LARS, float> && Optimizer<LARS, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -82,6 +82,5 @@ struct Lion {
     kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
   }
 };
-static_assert(Optimizer<Lion, float> && Optimizer<Lion, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

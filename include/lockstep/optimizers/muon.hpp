@@ -230,6 +230,5 @@ struct Muon {
     }
   };
 };
-static_assert(Optimizer<Muon, float> && Optimizer<Muon, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

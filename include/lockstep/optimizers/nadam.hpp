@@ -104,6 +104,5 @@ struct Nadam {
     return result;
   }
 };
-static_assert(Optimizer<Nadam, float> && Optimizer<Nadam, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

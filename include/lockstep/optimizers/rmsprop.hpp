@@ -124,6 +124,5 @@ struct RMSprop {
           slots[0]);
   }
 };
-static_assert(Optimizer<RMSprop, float> && Optimizer<RMSprop, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

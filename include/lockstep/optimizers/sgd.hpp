@@ -95,7 +95,6 @@ struct SGD {
     kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
   }
 };
-static_assert(Optimizer<SGD, float> && Optimizer<SGD, double>);
 
 LOCKSTEP_INSTANCE(void SGD::update<float>(const UpdateContext&, std::span<float>,
                                           std::span<const float>, std::span<float* const>) const);

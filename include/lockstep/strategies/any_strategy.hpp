@@ -43,8 +43,6 @@ class AnyReplica {
   int local_size_;
 };
 
-static_assert(Replica<AnyReplica>);
-
 /// A Strategy. Thread safety and errors are those of the strategy that it was made of.
 class AnyStrategy {
  public:

@@ -64,8 +64,6 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   std::vector<Replica> replicas_;
 };
 
-static_assert(Strategy<MirroredStrategy>);
-
 LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -41,8 +41,6 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
   Replica replica_{Single{}, 0, 1, &threads_};
 };
 
-static_assert(Strategy<OneDeviceStrategy>);
-
 LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -101,8 +101,6 @@ class ParameterServerStrategy {
   Replica replica_;
 };
 
-static_assert(Strategy<ParameterServerStrategy>);
-
 LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(ParameterServerStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -72,9 +72,6 @@ class Auto {
   std::variant<SharedMemory, Ring<Tcp>> collective_;
 };
 
-static_assert(CollectivePolicy<Auto> && AllocatingCollective<Auto> && SharingCollective<Auto> &&
-              ShardingCollective<Auto>);
-
 LOCKSTEP_INSTANCE(class HierarchicalGroup<Auto>);
 LOCKSTEP_INSTANCE(class Hierarchical<Auto>);
 LOCKSTEP_INSTANCE(class HierarchicalGroup<SharedMemory>);

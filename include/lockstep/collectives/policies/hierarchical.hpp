@@ -253,7 +253,4 @@ void Hierarchical<Outer>::outside(FunctionRef<void(Outer&)> f) {
   }
 }
 
-static_assert(OverlappingCollective<Hierarchical<InProcess>> &&
-              TeamedCollective<Hierarchical<InProcess>>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

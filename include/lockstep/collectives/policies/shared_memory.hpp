@@ -139,9 +139,6 @@ class SharedMemory {
   std::vector<std::byte*> arrays_;  // of the operation, by rank
 };
 
-static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
-              SharingCollective<SharedMemory> && ShardingCollective<SharedMemory>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

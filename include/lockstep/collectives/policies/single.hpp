@@ -33,6 +33,4 @@ class Single {
   void abort(std::string_view, ExitCode = ExitCode::failure) noexcept {}
 };
 
-static_assert(Collective<Single>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

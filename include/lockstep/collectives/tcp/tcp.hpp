@@ -110,8 +110,6 @@ class Tcp {
   std::unique_ptr<Impl> impl_;
 };
 
-static_assert(Transport<Tcp>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

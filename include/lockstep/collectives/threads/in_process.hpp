@@ -186,8 +186,6 @@ class InProcess {
 
 inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*this, rank); }
 
-static_assert(EarlyScatteringCollective<InProcess>);
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -61,6 +61,5 @@ struct CosineDecay {
     return highest * ((1 - alpha) * 0.5 * (1 + portable::cos_pi(done)) + alpha);
   }
 };
-static_assert(LearningRateSchedule<CosineDecay>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

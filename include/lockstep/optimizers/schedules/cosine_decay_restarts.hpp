@@ -59,6 +59,5 @@ struct CosineDecayRestarts {
            ((1 - alpha) * 0.5 * height * (1 + portable::cos_pi(left / period)) + alpha);
   }
 };
-static_assert(LearningRateSchedule<CosineDecayRestarts>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -43,6 +43,5 @@ struct ExponentialDecay {
            portable::power(decay_rate, staircase ? std::floor(times) : times);
   }
 };
-static_assert(LearningRateSchedule<ExponentialDecay>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

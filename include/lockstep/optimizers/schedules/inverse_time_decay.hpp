@@ -41,6 +41,5 @@ struct InverseTimeDecay {
     return initial_learning_rate / (1 + decay_rate * (staircase ? std::floor(times) : times));
   }
 };
-static_assert(LearningRateSchedule<InverseTimeDecay>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -47,6 +47,5 @@ struct PiecewiseConstantDecay {
                                            boundaries.begin())];
   }
 };
-static_assert(LearningRateSchedule<PiecewiseConstantDecay>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -52,6 +52,5 @@ struct PolynomialDecay {
            end_learning_rate;
   }
 };
-static_assert(LearningRateSchedule<PolynomialDecay>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

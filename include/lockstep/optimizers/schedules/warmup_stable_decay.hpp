@@ -53,6 +53,5 @@ struct WarmupStableDecay {
     return learning_rate * (final_fraction + (1 - final_fraction) * (1 - std::sqrt(done)));
   }
 };
-static_assert(LearningRateSchedule<WarmupStableDecay>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,33 @@
+// Every callback of this room satisfies its concept. Here and not in the headers, where each program
+// that includes them would pay for the answer again.
+#include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/callbacks/csv_logger.hpp"
+#include "lockstep/callbacks/early_stopping.hpp"
+#include "lockstep/callbacks/json_logger.hpp"
+#include "lockstep/callbacks/lambda_callback.hpp"
+#include "lockstep/callbacks/learning_rate_scheduler.hpp"
+#include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/callbacks/prometheus_file.hpp"
+#include "lockstep/callbacks/prometheus_port.hpp"
+#include "lockstep/callbacks/reduce_lr_on_plateau.hpp"
+#include "lockstep/callbacks/swap_ema_weights.hpp"
+#include "lockstep/callbacks/tensorboard.hpp"
+#include "lockstep/callbacks/terminate_on_nan.hpp"
+
+namespace lockstep {
+
+static_assert(Callback<BackupAndRestore>);
+static_assert(Callback<CSVLogger>);
+static_assert(Callback<EarlyStopping>);
+static_assert(Callback<JSONLogger>);
+static_assert(Callback<LambdaCallback>);
+static_assert(Callback<LearningRateScheduler>);
+static_assert(Callback<ModelCheckpoint>);
+static_assert(Callback<PrometheusFile>);
+static_assert(Callback<PrometheusPort>);
+static_assert(Callback<ReduceLROnPlateau>);
+static_assert(Callback<SwapEMAWeights>);
+static_assert(Callback<TensorBoard>);
+static_assert(Callback<TerminateOnNaN>);
+
+}  // namespace lockstep

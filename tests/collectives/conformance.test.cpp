@@ -1,0 +1,24 @@
+// Every collective and transport of this room satisfies its concept. Here and not in the headers, where each program
+// that includes them would pay for the answer again.
+#include "lockstep/collectives/any_collective.hpp"
+#include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
+#include "lockstep/collectives/policies/single.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
+
+namespace lockstep {
+
+static_assert(Collective<AnyCollective>);
+static_assert(Transport<Tcp>);
+static_assert(CollectivePolicy<Auto> && AllocatingCollective<Auto> && SharingCollective<Auto> &&
+              ShardingCollective<Auto>);
+static_assert(OverlappingCollective<Hierarchical<InProcess>> &&
+              TeamedCollective<Hierarchical<InProcess>>);
+static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
+              SharingCollective<SharedMemory> && ShardingCollective<SharedMemory>);
+static_assert(Collective<Single>);
+static_assert(EarlyScatteringCollective<InProcess>);
+
+}  // namespace lockstep
