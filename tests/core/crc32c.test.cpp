@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/core/crc32c_instruction.hpp"
+#include "lockstep/core/crc_tables.hpp"
+
 namespace ls = lockstep;
 
 namespace {
@@ -27,11 +30,9 @@ std::uint32_t slow_crc(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-static_assert(ls::crc32c({}) == 0);
-static_assert(ls::crc32c(std::array<std::byte, 32>{}) == 0x8A9136AA);
-
 TEST_CASE("crc32c: test vectors of RFC 3720, B.4; that of 123456789 is e3069283" *
           doctest::test_suite("Keras: TensorBoard event file")) {
+  CHECK(ls::crc32c({}) == 0);
   CHECK(crc_of("123456789") == 0xE3069283);
   std::array<std::byte, 32> bytes{};
   CHECK(ls::crc32c(bytes) == 0x8A9136AA);

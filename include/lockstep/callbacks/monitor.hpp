@@ -1,7 +1,6 @@
 // Monitor: a figure of the logs by which a callback decides, and which of its values is better.
 #pragma once
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,12 +44,7 @@ class Monitor {
 
   /// Whether `value` improves on `reference`; any number improves on none. NaN is no improvement.
   /// (In Keras a NaN in the first epoch stays the best value, as nothing is less than it.)
-  [[nodiscard]] bool is_better(double value,
-                               const std::optional<double>& reference) const noexcept {
-    if (std::isnan(value)) return false;
-    if (!reference) return true;
-    return greater_is_better_ ? value - min_delta_ > *reference : value + min_delta_ < *reference;
-  }
+  [[nodiscard]] bool is_better(double value, const std::optional<double>& reference) const noexcept;
 
  private:
   std::string callback_;

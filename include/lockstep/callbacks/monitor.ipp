@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "lockstep/callbacks/monitor.hpp"
@@ -98,6 +99,13 @@ LOCKSTEP_INLINE const double* Monitor::find(const Training& training, const Logs
     log_line(concat({"warning: ", callback_, ": monitor: the logs have no '", figure_,
                      "', so that it does nothing; available: ", names_of(logs)}));
   return value;
+}
+
+LOCKSTEP_INLINE bool Monitor::is_better(double value,
+                                        const std::optional<double>& reference) const noexcept {
+  if (std::isnan(value)) return false;
+  if (!reference) return true;
+  return greater_is_better_ ? value - min_delta_ > *reference : value + min_delta_ < *reference;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

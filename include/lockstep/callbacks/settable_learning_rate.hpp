@@ -12,12 +12,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Throws ConfigurationError when training refuses to set the learning rate, so that a callback
 /// fails before the first step, and not when it has something to change.
-inline void require_settable_learning_rate(std::string_view callback, Training& training) {
-  try {
-    training.set_learning_rate(training.learning_rate());
-  } catch (const ConfigurationError& error) {
-    throw ConfigurationError(concat({callback, ": ", error.what()}));
-  }
-}
+void require_settable_learning_rate(std::string_view callback, Training& training);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/callbacks/settable_learning_rate.ipp"
+#endif

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
-#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/huge_pages.hpp"
@@ -27,22 +24,14 @@ class Buffer {
   Buffer() noexcept = default;
 
   /// Allocates `size` zeroed bytes. Throws std::bad_alloc.
-  explicit Buffer(std::size_t size) : size_(size), release_(&free_aligned) {
-    if (size == 0) return;
-    data_ = static_cast<std::byte*>(::operator new(size, alignment(size)));
-    ask_for_huge_pages(data_, size);
-    std::memset(data_, 0, size);
-  }
+  explicit Buffer(std::size_t size);
 
   /// Takes over memory that the caller allocated.
   Buffer(std::byte* data, std::size_t size, Release release, void* context) noexcept
       : data_(data), size_(size), release_(release), context_(context) {}
 
   Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    Buffer(std::move(other)).swap(*this);
-    return *this;
-  }
+  Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer() {
     if (data_ != nullptr) release_(data_, size_, context_);
   }
@@ -50,12 +39,7 @@ class Buffer {
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  void swap(Buffer& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(release_, other.release_);
-    std::swap(context_, other.context_);
-  }
+  void swap(Buffer& other) noexcept;
 
  private:
   static std::align_val_t alignment(std::size_t size) {
@@ -72,3 +56,7 @@ class Buffer {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/buffer.ipp"
+#endif

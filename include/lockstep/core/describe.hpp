@@ -1,7 +1,6 @@
 // One line of text for an object and its options, for logs and for comparing the workers' programs.
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -14,10 +13,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The shortest text that reads back as `value`, whatever the locale: "0.01", "1e-07", "nan".
-[[nodiscard]] inline std::string number_text(double value) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
-}
+[[nodiscard]] std::string number_text(double value);
 
 /// An option's name and value, as text.
 struct Option {
@@ -35,15 +31,10 @@ struct Option {
 
 /// "sgd(learning_rate=0.01, momentum=0)". Objects with equal options give equal text, and no
 /// others.
-[[nodiscard]] inline std::string describe(std::string_view name,
-                                          std::initializer_list<Option> options) {
-  std::string text(name);
-  const char* separator = "(";
-  for (const Option& option : options) {
-    text.append(separator).append(option.name).append("=").append(option.value);
-    separator = ", ";
-  }
-  return options.size() == 0 ? text : text + ")";
-}
+[[nodiscard]] std::string describe(std::string_view name, std::initializer_list<Option> options);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/describe.ipp"
+#endif

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <stop_token>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -28,17 +27,10 @@ class LastWords {
   LastWords() noexcept : outer_(std::exchange(innermost(), this)) {}
   LastWords(const LastWords&) = delete;
   LastWords& operator=(const LastWords&) = delete;
-  ~LastWords() {
-    say(unknown_reason, ExitCode::failure);
-    innermost() = outer_;
-  }
+  ~LastWords();
 
   /// False if no such object exists. Throws std::system_error if the system has no thread left.
-  [[nodiscard]] static bool leave(Tell tell) {
-    if (innermost() == nullptr) return false;
-    innermost()->keep(std::move(tell));
-    return true;
-  }
+  [[nodiscard]] static bool leave(Tell tell);
   /// Calls the report that was left on this thread, if any: the program has handled its exception
   /// and goes on.
   static void say_now() noexcept {
@@ -46,36 +38,15 @@ class LastWords {
   }
 
   /// Calls the report. Any thread may do this.
-  void say(std::string_view reason, ExitCode code) noexcept {
-    std::vector<Tell> left;
-    {
-      const std::lock_guard lock(mutex_);
-      left.swap(left_);
-    }
-    for (const Tell& tell : left) tell(reason, code);
-  }
+  void say(std::string_view reason, ExitCode code) noexcept;
 
  private:
   static constexpr std::string_view unknown_reason = "ended because of an exception";
   static constexpr std::chrono::seconds patience{2};
 
-  void keep(Tell tell) {
-    deadline_ = {};  // joins the thread of an earlier one
-    deadline_ = std::jthread([this](const std::stop_token& stop) {
-      {
-        std::unique_lock lock(mutex_);
-        stopped_.wait_for(lock, stop, patience, [] { return false; });
-      }
-      if (!stop.stop_requested()) say(unknown_reason, ExitCode::failure);
-    });
-    const std::lock_guard lock(mutex_);
-    left_.push_back(std::move(tell));
-  }
+  void keep(Tell tell);
 
-  static LastWords*& innermost() noexcept {
-    thread_local LastWords* words = nullptr;
-    return words;
-  }
+  static LastWords*& innermost() noexcept;
 
   LastWords* outer_;
   std::mutex mutex_;
@@ -85,3 +56,7 @@ class LastWords {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/last_words.ipp"
+#endif

@@ -1,7 +1,6 @@
 // Log lines on standard error.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -29,20 +28,7 @@ void set_log_place(int rank, std::string_view run);
 
 /// Writes "lockstep: <text>" and a new line to stderr, in one piece, so that the lines of several
 /// threads and processes do not mix; with LOCKSTEP_LOG=json in the environment, a structured line.
-inline void log_line(std::string_view text) noexcept {
-  try {
-    std::string line;
-    if (detail::logs_are_structured()) {
-      line = detail::structured_log_line(text);
-    } else {
-      line = "lockstep: ";
-      line += text;
-      line += '\n';
-    }
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  } catch (...) {  // out of memory: the program goes on without the line
-  }
-}
+void log_line(std::string_view text) noexcept;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

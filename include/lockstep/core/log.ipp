@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
@@ -71,3 +72,22 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text) {
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE void log_line(std::string_view text) noexcept {
+  try {
+    std::string line;
+    if (detail::logs_are_structured()) {
+      line = detail::structured_log_line(text);
+    } else {
+      line = "lockstep: ";
+      line += text;
+      line += '\n';
+    }
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  } catch (...) {  // out of memory: the program goes on without the line
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

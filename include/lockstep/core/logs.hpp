@@ -17,32 +17,15 @@ class Logs {
  public:
   using Entry = std::pair<std::string, double>;
 
-  [[nodiscard]] const double* find(std::string_view name) const noexcept {
-    for (const Entry& entry : entries_)
-      if (entry.first == name) return &entry.second;
-    return nullptr;
-  }
+  [[nodiscard]] const double* find(std::string_view name) const noexcept;
   [[nodiscard]] bool contains(std::string_view name) const noexcept {
     return find(name) != nullptr;
   }
 
   /// Throws Error, which lists the names that exist, when `name` is missing.
-  [[nodiscard]] double at(std::string_view name) const {
-    if (const double* value = find(name)) return *value;
-    std::string available;
-    for (const Entry& entry : entries_) available += (available.empty() ? "" : ", ") + entry.first;
-    throw Error("Logs have no '" + std::string(name) +
-                "'; available: " + (available.empty() ? "nothing" : available));
-  }
+  [[nodiscard]] double at(std::string_view name) const;
 
-  void set(std::string_view name, double value) {
-    for (Entry& entry : entries_)
-      if (entry.first == name) {
-        entry.second = value;
-        return;
-      }
-    entries_.emplace_back(name, value);
-  }
+  void set(std::string_view name, double value);
 
   void clear() noexcept { entries_.clear(); }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
@@ -54,3 +37,7 @@ class Logs {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/logs.ipp"
+#endif

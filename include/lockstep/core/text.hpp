@@ -1,7 +1,6 @@
 // Messages put together from text and numbers.
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -35,12 +34,9 @@ class TextPiece {
   [[nodiscard]] std::string_view view() const noexcept { return {text_, size_}; }
 
  private:
-  template <class N>
-  [[gnu::cold, gnu::noinline]] void write(N number) noexcept {
-    text_ = digits_;
-    size_ = static_cast<std::size_t>(std::to_chars(digits_, digits_ + sizeof digits_, number).ptr -
-                                     digits_);
-  }
+  [[gnu::cold]] void write(std::int64_t number) noexcept;
+  [[gnu::cold]] void write(std::uint64_t number) noexcept;
+  [[gnu::cold]] void write(double number) noexcept;
 
   const char* text_;
   std::size_t size_;
@@ -49,24 +45,14 @@ class TextPiece {
 
 /// `concat({"expected ", 3, " bytes, got ", size})`. Kept out of line: messages are many and rarely
 /// made, and chains of `+` and std::to_string are slow to compile.
-[[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(
-    std::initializer_list<TextPiece> pieces) {
-  std::size_t size = 0;
-  for (const TextPiece& piece : pieces) size += piece.view().size();
-  std::string text;
-  text.reserve(size);
-  for (const TextPiece& piece : pieces) text.append(piece.view());
-  return text;
-}
+[[nodiscard, gnu::cold]] std::string concat(std::initializer_list<TextPiece> pieces);
 
 /// Makes a text from a peer fit for a log: control characters become '?', and the text is cut after
 /// `most` bytes.
-[[nodiscard, gnu::cold]] inline std::string printable(std::string_view text, std::size_t most) {
-  std::string shown(text.substr(0, most));
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  if (text.size() > most) shown += "...";
-  return shown;
-}
+[[nodiscard, gnu::cold]] std::string printable(std::string_view text, std::size_t most);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/text.ipp"
+#endif

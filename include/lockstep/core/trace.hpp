@@ -40,20 +40,11 @@ class Trace {
   };
 
   /// `layers`: how many layers the flattened model has.
-  Trace(std::size_t layers, std::size_t max_events) : layers_(layers), max_events_(max_events) {
-    for (auto& sums : totals_) sums.resize(layers);
-    events_.reserve(max_events);
-  }
+  Trace(std::size_t layers, std::size_t max_events);
 
   /// `layer` is 0 outside of layers. `inside`: the part of this time that other spans count.
   void add(TracePart part, std::size_t layer, Clock::time_point begin, Clock::time_point end,
-           Clock::duration inside = {}) noexcept {
-    totals_[static_cast<std::size_t>(part)][layer] += end - begin - inside;
-    if (events_.size() < max_events_)
-      events_.push_back({begin, end - begin, layer, part});
-    else
-      ++left_out_;
-  }
+           Clock::duration inside = {}) noexcept;
 
   [[nodiscard]] std::size_t layers() const noexcept { return layers_; }
   /// Since clear_totals.
@@ -108,3 +99,7 @@ class TraceSpan {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/trace.ipp"
+#endif

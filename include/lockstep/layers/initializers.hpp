@@ -57,11 +57,7 @@ enum class Distribution { truncated_normal, untruncated_normal, uniform };
 namespace detail {
 
 /// Normal with mean 0 and deviation 1, drawn again beyond 2.
-inline double truncated_normal(RandomStream& random) {
-  double value = random.normal();
-  while (std::abs(value) > 2.0) value = random.normal();
-  return value;
-}
+double truncated_normal(RandomStream& random);
 
 template <FanMode Mode>
 double fan(Fans fans) {
@@ -114,14 +110,7 @@ constexpr const InitializerMethod& scaled_of(Distribution from) {
   return scaled<Mode, Distribution::uniform>;
 }
 
-inline void fill_identity(RandomStream&, const InitialArray& array, InitializerNumbers gain) {
-  if (array.shape.size() != 2)
-    throw ConfigurationError(
-        concat({"the initialiser identity needs a variable of two dimensions, and this one has ",
-                array.shape.size()}));
-  for (std::size_t i = 0; i < std::min(array.shape[0], array.shape[1]); ++i)
-    array.values[i * array.shape[1] + i] = gain.first;
-}
+void fill_identity(RandomStream&, const InitialArray& array, InitializerNumbers gain);
 
 inline constexpr InitializerMethod identity{.fill = fill_identity};
 inline constexpr InitializerMethod orthogonal{.fill = fill_orthogonal};
@@ -220,3 +209,7 @@ inline constexpr Initializer lecun_uniform = VarianceScaling{.distribution = Dis
 inline constexpr Initializer lecun_normal = VarianceScaling{};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/layers/initializers.ipp"
+#endif

@@ -1,10 +1,7 @@
 // Random orthogonal matrices, as initial values.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <numeric>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -29,52 +26,18 @@ class Columns {
 };
 
 /// x -= 2 (v . x) / (v . v) * v, for n elements.
-inline void reflect(std::size_t n, const double* v, double* x) {
-  const double square = std::inner_product(v, v + n, v, 0.0);
-  if (square == 0) return;
-  const double factor = 2 * std::inner_product(v, v + n, x, 0.0) / square;
-  for (std::size_t i = 0; i < n; ++i) x[i] -= factor * v[i];
-}
+void reflect(std::size_t n, const double* v, double* x);
 
 /// `count` orthonormal columns of `length` elements, uniform among all such: the Q of a matrix of
 /// normal numbers whose R has a positive diagonal, by Householder's reflections. length >= count.
-inline Columns orthonormal_columns(RandomStream& random, std::size_t length, std::size_t count) {
-  Columns a(length, count), q(length, count);
-  for (std::size_t row = 0; row < length; ++row)
-    for (std::size_t column = 0; column < count; ++column) a[column][row] = random.normal();
-  std::vector<double> signs(count);
-  for (std::size_t k = 0; k < count; ++k) {
-    double* const v = a[k] + k;  // becomes the vector of reflection k
-    const double norm = std::sqrt(std::inner_product(v, v + (length - k), v, 0.0));
-    signs[k] = v[0] > 0 ? -1 : 1;  // of R's diagonal
-    v[0] -= signs[k] * norm;
-    for (std::size_t column = k + 1; column < count; ++column)
-      reflect(length - k, v, a[column] + k);
-  }
-  for (std::size_t column = 0; column < count; ++column) {
-    q[column][column] = signs[column];
-    for (std::size_t k = column + 1; k > 0; --k)
-      reflect(length - (k - 1), a[k - 1] + (k - 1), q[column] + (k - 1));
-  }
-  return q;
-}
+Columns orthonormal_columns(RandomStream& random, std::size_t length, std::size_t count);
 
 /// Fills an array whose last dimension counts columns and all others together rows: a matrix with
 /// orthonormal columns, or rows if there are fewer of them, times `gain`.
-inline void fill_orthogonal(RandomStream& random, const InitialArray& array,
-                            InitializerNumbers gain) {
-  if (array.shape.size() < 2)
-    throw ConfigurationError(
-        concat({"the initialiser orthogonal needs a variable of at least two dimensions, and this "
-                "one has ",
-                array.shape.size()}));
-  const std::size_t columns = array.shape.back();
-  const std::size_t rows = columns == 0 ? 0 : array.values.size() / columns;
-  Columns q = orthonormal_columns(random, std::max(rows, columns), std::min(rows, columns));
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t column = 0; column < columns; ++column)
-      array.values[row * columns + column] =
-          gain.first * (rows < columns ? q[row][column] : q[column][row]);
-}
+void fill_orthogonal(RandomStream& random, const InitialArray& array, InitializerNumbers gain);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/layers/orthogonal.ipp"
+#endif

@@ -48,15 +48,9 @@ class KerasSlots {
   [[nodiscard]] std::span<const std::size_t> order() const noexcept { return order_; }
   [[nodiscard]] std::int64_t iterations() const noexcept { return iterations_; }
 
-  void of_variable(std::size_t variable, KerasSlot slot) {
-    slot.variable = variable;
-    list_.push_back(slot);
-  }
+  void of_variable(std::size_t variable, KerasSlot slot);
   /// For each variable, these slots one after the other.
-  void each_variable(std::initializer_list<KerasSlot> slots) {
-    for (const std::size_t variable : order_)
-      for (const KerasSlot& slot : slots) of_variable(variable, slot);
-  }
+  void each_variable(std::initializer_list<KerasSlot> slots);
   void number(double value) { list_.push_back({.part = KerasSlot::Part::number, .added = value}); }
 
   [[nodiscard]] std::span<const KerasSlot> list() const noexcept { return list_; }
@@ -72,3 +66,7 @@ class KerasSlots {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/keras_slots.ipp"
+#endif

@@ -74,25 +74,8 @@ struct UpdateRules {
 };
 
 /// Throws unless all patterns choose a variable.
-inline void check_filter(std::string_view optimizer, std::string_view option,
-                         const VariableFilter& filter, std::span<const std::string> names) {
-  for (const std::string& pattern : filter.patterns()) {
-    bool found = false;
-    std::string list;
-    for (const std::string& name : names) {
-      found |= VariableFilter::matches(pattern, name);
-      list.append(list.empty() ? "" : ", ").append(name);
-    }
-    if (!found)
-      throw ConfigurationError(std::string(optimizer)
-                                   .append(": ")
-                                   .append(option)
-                                   .append(": '")
-                                   .append(pattern)
-                                   .append("' is the name of no variable; there are: ")
-                                   .append(list));
-  }
-}
+void check_filter(std::string_view optimizer, std::string_view option, const VariableFilter& filter,
+                  std::span<const std::string> names);
 
 /// Reads the options that an optimizer has. Throws ConfigurationError for those that make no sense
 /// for these variables.
@@ -186,3 +169,7 @@ template <class O>
 }  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/update_rules.ipp"
+#endif

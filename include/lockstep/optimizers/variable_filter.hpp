@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -43,31 +42,12 @@ class VariableFilter {
   [[nodiscard]] const std::vector<std::string>& patterns() const noexcept { return patterns_; }
 
   /// `name` as "dense_1/bias"; `dimensions` of the variable's shape.
-  [[nodiscard]] bool contains(std::string_view name, std::size_t dimensions) const {
-    return dimensions < dimensions_ ||
-           std::ranges::any_of(patterns_,
-                               [&](const std::string& pattern) { return matches(pattern, name); });
-  }
+  [[nodiscard]] bool contains(std::string_view name, std::size_t dimensions) const;
 
-  [[nodiscard]] static bool matches(const std::string& pattern, std::string_view name) {
-    if (pattern.find('/') != std::string::npos) return is_like(pattern, name);
-    for (std::size_t begin = 0; begin <= name.size();) {
-      const std::size_t end = std::min(name.find('/', begin), name.size());
-      if (is_like(pattern, name.substr(begin, end - begin))) return true;
-      begin = end + 1;
-    }
-    return false;
-  }
+  [[nodiscard]] static bool matches(const std::string& pattern, std::string_view name);
 
   /// "bias|gamma|<2d".
-  [[nodiscard]] std::string description() const {
-    std::string text;
-    for (const std::string& pattern : patterns_)
-      text.append(text.empty() ? "" : "|").append(pattern);
-    if (dimensions_ > 0)
-      text.append(text.empty() ? "<" : "|<").append(std::to_string(dimensions_)).append("d");
-    return text;
-  }
+  [[nodiscard]] std::string description() const;
 
  private:
   static bool is_like(const std::string& pattern, std::string_view name) {
@@ -79,10 +59,10 @@ class VariableFilter {
 };
 
 /// fewer_dimensions_than(2): biases, and what normalisations scale and shift with.
-[[nodiscard]] inline VariableFilter fewer_dimensions_than(std::size_t dimensions) {
-  VariableFilter filter;
-  filter.dimensions_ = dimensions;
-  return filter;
-}
+[[nodiscard]] VariableFilter fewer_dimensions_than(std::size_t dimensions);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/variable_filter.ipp"
+#endif

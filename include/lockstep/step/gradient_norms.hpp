@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -57,20 +56,11 @@ class GradientNorms {
   }
   /// From the sums of all ranks: norm() of all variables is the root of `squares`. (That of a part
   /// of them means nothing then.)
-  void set_squares(double squares) noexcept {
-    for (Block& block : blocks_) block.squares = 0;
-    if (!blocks_.empty()) blocks_.front().squares = squares;
-  }
+  void set_squares(double squares) noexcept;
 
   /// The norm of the variables in elements [begin, end) of the arena.
   [[nodiscard]] double norm(std::size_t begin = 0,
-                            std::size_t end = std::numeric_limits<std::size_t>::max()) const {
-    double sum = 0;
-    for (auto block = std::ranges::lower_bound(blocks_, begin, {}, &Block::begin);
-         block != blocks_.end() && block->begin < end; ++block)
-      sum += block->squares;
-    return std::sqrt(sum);
-  }
+                            std::size_t end = std::numeric_limits<std::size_t>::max()) const;
 
  private:
   static constexpr std::size_t block_size = 16'384;
@@ -85,3 +75,7 @@ class GradientNorms {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/gradient_norms.ipp"
+#endif

@@ -19,12 +19,7 @@ struct Requests {
   bool regroup = false;                     ///< or to take in a worker that has come
 
   /// Adds later requests. The first preemption counts.
-  void add(const Requests& later) noexcept {
-    stop |= later.stop;
-    verify |= later.verify;
-    regroup |= later.regroup;
-    if (preemption == ExitCode::success) preemption = later.preemption;
-  }
+  void add(const Requests& later) noexcept;
 };
 
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are
@@ -53,22 +48,9 @@ class StatusBlock {
   [[nodiscard]] double& operator[](Field field) noexcept { return values_[field]; }
   [[nodiscard]] double operator[](Field field) const noexcept { return values_[field]; }
 
-  void ask(const Requests& requests) noexcept {
-    values_[stop] = requests.stop ? 1 : 0;
-    values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
-    values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
-    values_[values_.size() - 2] = requests.verify ? 1 : 0;
-    values_.back() = requests.regroup ? 1 : 0;
-  }
+  void ask(const Requests& requests) noexcept;
   /// What any rank has asked. SIGTERM goes before SIGINT, so that all ranks end with the same code.
-  [[nodiscard]] Requests asked() const noexcept {
-    return {.stop = values_[stop] > 0,
-            .preemption = values_[terminated] > 0    ? ExitCode::terminated
-                          : values_[interrupted] > 0 ? ExitCode::interrupted
-                                                     : ExitCode::success,
-            .verify = values_[values_.size() - 2] > 0,
-            .regroup = values_.back() > 0};
-  }
+  [[nodiscard]] Requests asked() const noexcept;
 
   /// Whether a step with these sums changes parameters.
   [[nodiscard]] static bool makes_update(std::span<const double> sums,
@@ -109,3 +91,7 @@ class StatusBlock {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/status_block.ipp"
+#endif

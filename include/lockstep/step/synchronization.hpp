@@ -86,22 +86,10 @@ class Synchronization {
   }
 
   /// "DiLoCo(steps=500, learning_rate=0.7, momentum=0.9, nesterov=true)"; "" without rounds.
-  [[nodiscard]] std::string description() const {
-    if (!is_in_rounds()) return {};
-    if (name_ == "LocalSGD") return describe(name_, {{"steps", steps_}});
-    return describe(name_, {{"steps", steps_},
-                            {"learning_rate", learning_rate_},
-                            {"momentum", momentum_},
-                            {"nesterov", nesterov_}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError when an option makes no sense.
-  void validate() const {
-    if (!is_in_rounds()) return;
-    detail::require_count(name_, "steps", steps_, 1);
-    detail::require_not_negative(name_, "learning_rate", learning_rate_);
-    detail::require_decay_rate(name_, "momentum", momentum_);
-  }
+  void validate() const;
 
  private:
   std::string_view name_;
@@ -112,3 +100,7 @@ class Synchronization {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/synchronization.ipp"
+#endif

@@ -1,9 +1,7 @@
 // Which part of the parameters each worker updates.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -29,14 +27,7 @@ class UpdateShares {
   UpdateShares() = default;
 
   /// Adds the share of the next worker. `begins` and sizes of its pieces ascend.
-  void add(const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes) {
-    std::vector<SharePiece>& pieces = of_workers_.emplace_back();
-    std::size_t place = 0;
-    for (const auto& [begin, size] : begins_and_sizes) {
-      pieces.push_back({.begin = begin, .size = size, .place = place});
-      place += size;
-    }
-  }
+  void add(const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes);
   /// Says that they are the own blocks of each worker (see ShardingCollective).
   void set_of_blocks() noexcept { is_of_blocks_ = true; }
 
@@ -48,17 +39,9 @@ class UpdateShares {
     return of_workers_[static_cast<std::size_t>(worker)];
   }
   /// Elements of a worker's share.
-  [[nodiscard]] std::size_t size(int worker) const noexcept {
-    const auto pieces = of(worker);
-    return pieces.empty() ? 0 : pieces.back().place + pieces.back().size;
-  }
+  [[nodiscard]] std::size_t size(int worker) const noexcept;
   /// Where the slots of a worker have an element of its share.
-  [[nodiscard]] std::size_t place(int worker, std::size_t element) const noexcept {
-    const auto pieces = of(worker);
-    const auto next = std::ranges::upper_bound(pieces, element, {}, &SharePiece::begin);
-    const SharePiece& piece = *std::prev(next);
-    return piece.place + (element - piece.begin);
-  }
+  [[nodiscard]] std::size_t place(int worker, std::size_t element) const noexcept;
 
  private:
   std::vector<std::vector<SharePiece>> of_workers_;
@@ -66,3 +49,7 @@ class UpdateShares {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/update_shares.ipp"
+#endif

@@ -15,51 +15,16 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Throws ConfigurationError for penalties and constraints that make no sense.
-inline void check_variable_options(std::span<const Variable> variables,
-                                   std::span<const std::string> names) {
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    const Regularizer& penalty = variables[i].regularizer;
-    if (!(penalty.l1 >= 0) || !(penalty.l2 >= 0))
-      throw ConfigurationError(
-          concat({"the penalty of ", names[i], " has l1=", number_text(penalty.l1),
-                  " and l2=", number_text(penalty.l2), "; expected numbers of at least 0"}));
-    const Constraint& c = variables[i].constraint;
-    if (c.kind != Constraint::Kind::norm) continue;
-    if (c.axes == 0 || c.axis + c.axes > variables[i].rank)
-      throw ConfigurationError(concat(
-          {"the constraint of ", names[i], " takes norms over ", c.axes, " dimensions from number ",
-           c.axis, " on, and the variable has ", variables[i].rank, ": set .axis and .axes"}));
-    if (!(c.minimum >= 0) || !(c.maximum >= c.minimum) || !(c.rate > 0) || !(c.rate <= 1))
-      throw ConfigurationError(
-          concat({"the constraint of ", names[i], " has norms from ", number_text(c.minimum),
-                  " to ", number_text(c.maximum), " and the rate ", number_text(c.rate),
-                  "; expected 0 <= minimum <= maximum and a rate in (0, 1]"}));
-  }
-}
+void check_variable_options(std::span<const Variable> variables,
+                            std::span<const std::string> names);
 
 /// A line for each penalty and constraint, "\npenalty of dense/kernel: L1L2(l1=0, l2=0.01)": ranks
 /// must have them in common. Models without have none.
-[[nodiscard]] inline std::string describe_variable_options(std::span<const Variable> variables,
-                                                           std::span<const std::string> names) {
-  std::string text;
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    const Regularizer& penalty = variables[i].regularizer;
-    if (!penalty.is_none())
-      text += concat({"\npenalty of ", names[i], ": ",
-                      describe("L1L2", {{"l1", penalty.l1}, {"l2", penalty.l2}})});
-    const Constraint& constraint = variables[i].constraint;
-    if (constraint.kind == Constraint::Kind::non_negative)
-      text += concat({"\nconstraint of ", names[i], ": NonNeg"});
-    else if (constraint.kind == Constraint::Kind::norm)
-      text +=
-          concat({"\nconstraint of ", names[i], ": ",
-                  describe("MinMaxNorm", {{"min_value", constraint.minimum},
-                                          {"max_value", constraint.maximum},
-                                          {"rate", constraint.rate},
-                                          {"axis", static_cast<std::int64_t>(constraint.axis)},
-                                          {"axes", static_cast<std::int64_t>(constraint.axes)}})});
-  }
-  return text;
-}
+[[nodiscard]] std::string describe_variable_options(std::span<const Variable> variables,
+                                                    std::span<const std::string> names);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/variable_options.ipp"
+#endif

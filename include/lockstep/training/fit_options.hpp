@@ -19,27 +19,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// list (`{{1, 5, 10}}`).
 class ValidationFrequency {
  public:
-  ValidationFrequency(int every = 1) : every_(every) {
-    if (every < 1)
-      throw ConfigurationError(concat({"fit: validation_freq must be at least 1, got ", every}));
-  }
+  ValidationFrequency(int every = 1);
   ValidationFrequency(std::vector<int> epochs) : every_(0), epochs_(std::move(epochs)) {}
 
   /// `epoch` counts from 0.
-  [[nodiscard]] bool due(int epoch) const noexcept {
-    if (every_ > 0) return (epoch + 1) % every_ == 0;
-    for (const int listed : epochs_)
-      if (listed == epoch + 1) return true;
-    return false;
-  }
+  [[nodiscard]] bool due(int epoch) const noexcept;
 
   /// "2" for every second epoch, "[1, 5, 10]" for a list.
-  [[nodiscard]] std::string description() const {
-    if (every_ > 0) return concat({every_});
-    std::string text;
-    for (const int listed : epochs_) text += concat({text.empty() ? "" : ", ", listed});
-    return "[" + text + "]";
-  }
+  [[nodiscard]] std::string description() const;
 
  private:
   int every_;
@@ -104,3 +91,7 @@ struct AdaptOptions {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/fit_options.ipp"
+#endif

@@ -31,7 +31,7 @@ struct DataFrame {
 
   friend constexpr bool operator==(const DataFrame&, const DataFrame&) = default;
 
-  [[nodiscard]] constexpr Bytes encode() const noexcept {
+  [[nodiscard]] Bytes encode() const noexcept {
     Bytes bytes{};
     put_number<3>(bytes.data(), magic);
     put_number<1>(&bytes[3], static_cast<std::uint8_t>(operation));
@@ -41,7 +41,7 @@ struct DataFrame {
     return bytes;
   }
   /// Returns false when the bytes are no such frame.
-  [[nodiscard]] static constexpr bool decode(const Bytes& bytes, DataFrame& frame) noexcept {
+  [[nodiscard]] static bool decode(const Bytes& bytes, DataFrame& frame) noexcept {
     if (get_number<3>(bytes.data()) != magic || get_number<4>(&bytes[16]) != checksum(bytes))
       return false;
     frame.operation = static_cast<Operation>(get_number<1>(&bytes[3]));
@@ -50,7 +50,7 @@ struct DataFrame {
     return true;
   }
   /// CRC-32C of the bytes before it.
-  [[nodiscard]] static constexpr std::uint32_t checksum(const Bytes& bytes) noexcept {
+  [[nodiscard]] static std::uint32_t checksum(const Bytes& bytes) noexcept {
     return crc32c(std::span(bytes).first<16>());
   }
 };
