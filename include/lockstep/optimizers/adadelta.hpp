@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
@@ -43,20 +42,10 @@ struct Adadelta {
 
   static constexpr std::string_view name = "Adadelta";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"rho", rho},
-                                              {"epsilon", epsilon},
-                                              {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
-  void validate() const {
-    detail::require_not_negative(name, "learning_rate", learning_rate);
-    detail::require_decay_rate(name, "rho", rho);
-    detail::require_not_negative(name, "epsilon", epsilon);
-    detail::require_not_negative(name, "weight_decay", weight_decay);
-  }
+  void validate() const;
 
   [[nodiscard]] std::size_t slots() const { return 2; }
 
@@ -65,22 +54,21 @@ struct Adadelta {
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    const T rate = static_cast<T>(context.learning_rate), eps = static_cast<T>(epsilon);
-    const T old = static_cast<T>(rho), fresh = static_cast<T>(1 - rho);
-    const T keep = static_cast<T>(context.keep(weight_decay));
-    const T scale = static_cast<T>(context.gradient_scale);
-    const auto step = [=](auto& w, auto& of_gradients, auto& of_moves, const auto& gradient)
-                          LOCKSTEP_KERNEL_LAMBDA {
-                            const auto g = scale * gradient;
-                            of_gradients = old * of_gradients + fresh * (g * g);
-                            const auto move = sqrt(of_moves + eps) / sqrt(of_gradients + eps) * g;
-                            of_moves = old * of_moves + fresh * (move * move);
-                            w = keep * w - rate * move;
-                          };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
-                   gradients.data());
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/adadelta.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void Adadelta::update(const UpdateContext&, std::span<float>,
+                                        std::span<const float>, std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Adadelta::update(const UpdateContext&, std::span<double>,
+                                        std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adadelta&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

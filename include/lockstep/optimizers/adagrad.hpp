@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
@@ -41,21 +40,10 @@ struct Adagrad {
 
   static constexpr std::string_view name = "Adagrad";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this,
-                                      {{"learning_rate", learning_rate.description()},
-                                       {"initial_accumulator_value", initial_accumulator_value},
-                                       {"epsilon", epsilon},
-                                       {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
-  void validate() const {
-    detail::require_not_negative(name, "learning_rate", learning_rate);
-    detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
-    detail::require_not_negative(name, "epsilon", epsilon);
-    detail::require_not_negative(name, "weight_decay", weight_decay);
-  }
+  void validate() const;
 
   [[nodiscard]] std::size_t slots() const { return 1; }
 
@@ -66,17 +54,21 @@ struct Adagrad {
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    const T rate = static_cast<T>(context.learning_rate), eps = static_cast<T>(epsilon);
-    const T keep = static_cast<T>(context.keep(weight_decay));
-    const T scale = static_cast<T>(context.gradient_scale);
-    const auto step = [=](auto& w, auto& a, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      const auto g = scale * gradient;
-      a += g * g;
-      w = keep * w - rate * g / sqrt(a + eps);
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/adagrad.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void Adagrad::update(const UpdateContext&, std::span<float>,
+                                       std::span<const float>, std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Adagrad::update(const UpdateContext&, std::span<double>,
+                                       std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adagrad&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

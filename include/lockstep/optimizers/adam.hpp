@@ -1,7 +1,6 @@
 // Adam.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,12 +8,10 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
-#include "lockstep/optimizers/power.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
 
@@ -39,40 +36,7 @@ struct AdamOptions {
 
 template <class T>
 void update_adam(const AdamOptions& options, const UpdateContext& context, std::span<T> parameters,
-                 std::span<const T> gradients, std::span<T* const> slots) {
-  const double correction = std::sqrt(1 - power(options.beta_2, context.iteration)) /
-                            (1 - power(options.beta_1, context.iteration));
-  const T rate = static_cast<T>(context.learning_rate * correction);
-  const T keep = static_cast<T>(context.keep(options.weight_decay));
-  const T scale = static_cast<T>(context.gradient_scale);
-  const T new_m = static_cast<T>(1 - options.beta_1), new_v = static_cast<T>(1 - options.beta_2);
-  const T epsilon = static_cast<T>(options.epsilon);
-  if (options.amsgrad) {
-    const auto step = [=](auto& w, auto& m, auto& v, auto& largest_v, const auto& gradient)
-                          LOCKSTEP_KERNEL_LAMBDA {
-                            const auto g = scale * gradient;
-                            m += new_m * (g - m);
-                            v += new_v * (g * g - v);
-                            largest_v = max(largest_v, v);
-                            w = keep * w - rate * m / (sqrt(largest_v) + epsilon);
-                          };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], slots[2],
-                   gradients.data());
-    return;
-  }
-  const auto step = [=](auto& w, auto& m, auto& v, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-    const auto g = scale * gradient;
-    m += new_m * (g - m);
-    v += new_v * (g * g - v);
-    w = keep * w - rate * m / (sqrt(v) + epsilon);
-  };
-  kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
-}
-
-LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<float>,
-                                   std::span<const float>, std::span<float* const>));
-LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<double>,
-                                   std::span<const double>, std::span<double* const>));
+                 std::span<const T> gradients, std::span<T* const> slots);
 
 }  // namespace detail
 
@@ -105,13 +69,7 @@ struct Adam {
 
   static constexpr std::string_view name = "Adam";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"beta_1", beta_1},
-                                              {"beta_2", beta_2},
-                                              {"epsilon", epsilon},
-                                              {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
@@ -119,17 +77,32 @@ struct Adam {
   [[nodiscard]] std::size_t slots() const { return amsgrad ? 3 : 2; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const {
-    keras.each_variable({{.slot = 0}, {.slot = 1}});
-    if (amsgrad) keras.each_variable({{.slot = 2}});
-  }
+  void keras_slots(KerasSlots& keras) const;
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters,
-                        gradients, slots);
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/adam.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<float>,
+                                   std::span<const float>, std::span<float* const>));
+LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<double>,
+                                   std::span<const double>, std::span<double* const>));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void Adam::update(const UpdateContext&, std::span<float>, std::span<const float>,
+                                    std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Adam::update(const UpdateContext&, std::span<double>,
+                                    std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adam&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

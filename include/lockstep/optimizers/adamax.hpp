@@ -8,12 +8,10 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
-#include "lockstep/optimizers/power.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
 
@@ -43,22 +41,10 @@ struct Adamax {
 
   static constexpr std::string_view name = "Adamax";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"beta_1", beta_1},
-                                              {"beta_2", beta_2},
-                                              {"epsilon", epsilon},
-                                              {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
-  void validate() const {
-    detail::require_not_negative(name, "learning_rate", learning_rate);
-    detail::require_decay_rate(name, "beta_1", beta_1);
-    detail::require_decay_rate(name, "beta_2", beta_2);
-    detail::require_not_negative(name, "epsilon", epsilon);
-    detail::require_not_negative(name, "weight_decay", weight_decay);
-  }
+  void validate() const;
 
   [[nodiscard]] std::size_t slots() const { return 2; }
 
@@ -67,22 +53,21 @@ struct Adamax {
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    const T rate =
-        static_cast<T>(context.learning_rate / (1 - detail::power(beta_1, context.iteration)));
-    const T new_m = static_cast<T>(1 - beta_1), old_u = static_cast<T>(beta_2),
-            eps = static_cast<T>(epsilon);
-    const T keep = static_cast<T>(context.keep(weight_decay));
-    const T scale = static_cast<T>(context.gradient_scale);
-    const auto step = [=](auto& w, auto& m, auto& u, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      const auto g = scale * gradient;
-      m += new_m * (g - m);
-      u = max(old_u * u, abs(g));
-      w = keep * w - rate * m / (u + eps);
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
-                   gradients.data());
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/adamax.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void Adamax::update(const UpdateContext&, std::span<float>,
+                                      std::span<const float>, std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Adamax::update(const UpdateContext&, std::span<double>,
+                                      std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adamax&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

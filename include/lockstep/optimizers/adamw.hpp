@@ -44,13 +44,7 @@ struct AdamW {
 
   static constexpr std::string_view name = "AdamW";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"weight_decay", weight_decay},
-                                              {"beta_1", beta_1},
-                                              {"beta_2", beta_2},
-                                              {"epsilon", epsilon}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
@@ -58,17 +52,25 @@ struct AdamW {
   [[nodiscard]] std::size_t slots() const { return amsgrad ? 3 : 2; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const {
-    keras.each_variable({{.slot = 0}, {.slot = 1}});
-    if (amsgrad) keras.each_variable({{.slot = 2}});
-  }
+  void keras_slots(KerasSlots& keras) const;
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters,
-                        gradients, slots);
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/adamw.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void AdamW::update(const UpdateContext&, std::span<float>, std::span<const float>,
+                                     std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void AdamW::update(const UpdateContext&, std::span<double>,
+                                     std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const AdamW&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Adam with a learning rate for each variable.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,16 +8,13 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
-#include "lockstep/optimizers/power.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
-#include "lockstep/optimizers/whole_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -49,13 +45,7 @@ struct Lamb {
   static constexpr std::string_view name = "Lamb";
   static constexpr bool updates_whole_variables = true;
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"beta_1", beta_1},
-                                              {"beta_2", beta_2},
-                                              {"epsilon", epsilon},
-                                              {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
@@ -67,37 +57,21 @@ struct Lamb {
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    const T keep = static_cast<T>(context.keep(weight_decay)), eps = static_cast<T>(epsilon);
-    const T new_m = static_cast<T>(1 - beta_1), new_v = static_cast<T>(1 - beta_2);
-    const T m_scale = static_cast<T>(1 / (1 - detail::power(beta_1, context.iteration)));
-    const T v_scale = static_cast<T>(1 / (1 - detail::power(beta_2, context.iteration)));
-    const detail::WholeGradient<T> mean(context);
-    const auto moments = [=](auto& w, auto& m, auto& v, const auto& gradient)
-                             LOCKSTEP_KERNEL_LAMBDA {
-                               const auto g = mean(gradient);
-                               m += new_m * (g - m);
-                               v += new_v * (g * g - v);
-                               w = keep * w;
-                             };
-    const auto direction = [=](const auto& m, const auto& v) LOCKSTEP_KERNEL_LAMBDA {
-      return m_scale * m / (sqrt(v_scale * v) + eps);
-    };
-    kernels::sweep(parameters.size(), moments, parameters.data(), slots[0], slots[1],
-                   gradients.data());
-    const auto square = [=](const auto& m, const auto& v) LOCKSTEP_KERNEL_LAMBDA {
-      const auto u = direction(m, v);
-      return u * u;
-    };
-    const T *const m = slots[0], *const v = slots[1];
-    const double of_update = std::sqrt(kernels::sweep_sum(parameters.size(), square, m, v));
-    const double ratio =
-        detail::trust_ratio(detail::norm(std::span<const T>(parameters)), of_update);
-    const T rate = static_cast<T>(context.learning_rate * ratio);
-    const auto step = [=](auto& to, const auto& first, const auto& second)
-                          LOCKSTEP_KERNEL_LAMBDA { to -= rate * direction(first, second); };
-    kernels::sweep(parameters.size(), step, parameters.data(), m, v);
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/lamb.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void Lamb::update(const UpdateContext&, std::span<float>, std::span<const float>,
+                                    std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Lamb::update(const UpdateContext&, std::span<double>,
+                                    std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Lamb&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
@@ -42,20 +41,10 @@ struct Lion {
 
   static constexpr std::string_view name = "Lion";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"beta_1", beta_1},
-                                              {"beta_2", beta_2},
-                                              {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
-  void validate() const {
-    detail::require_not_negative(name, "learning_rate", learning_rate);
-    detail::require_decay_rate(name, "beta_1", beta_1);
-    detail::require_decay_rate(name, "beta_2", beta_2);
-    detail::require_not_negative(name, "weight_decay", weight_decay);
-  }
+  void validate() const;
 
   [[nodiscard]] std::size_t slots() const { return 1; }
 
@@ -64,23 +53,21 @@ struct Lion {
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    const T rate = static_cast<T>(context.learning_rate);
-    const T old_1 = static_cast<T>(beta_1), new_1 = static_cast<T>(1 - beta_1);
-    const T old_2 = static_cast<T>(beta_2), new_2 = static_cast<T>(1 - beta_2);
-    const T keep = static_cast<T>(context.keep(weight_decay));
-    const T scale = static_cast<T>(context.gradient_scale);
-    const auto step = [=](auto& w, auto& m, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      using P = std::remove_cvref_t<decltype(w)>;
-      const auto g = scale * gradient;
-      const auto sum = old_1 * m + new_1 * g;
-      const auto sign =
-          select(sum < P(T(0)), P(T(-1)), select(sum > P(T(0)), P(T(1)), sum));  // 0 and NaN stay
-      w = keep * w - rate * sign;
-      m = old_2 * m + new_2 * g;
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
-  }
+              std::span<T* const> slots) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/lion.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void Lion::update(const UpdateContext&, std::span<float>, std::span<const float>,
+                                    std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Lion::update(const UpdateContext&, std::span<double>,
+                                    std::span<const double>, std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Lion&,
+                                                           std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
@@ -50,56 +49,32 @@ struct SGD {
 
   static constexpr std::string_view name = "SGD";
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"momentum", momentum},
-                                              {"nesterov", nesterov},
-                                              {"weight_decay", weight_decay}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws ConfigurationError.
-  void validate() const {
-    detail::require_not_negative(name, "learning_rate", learning_rate);
-    detail::require_decay_rate(name, "momentum", momentum);
-    detail::require_not_negative(name, "weight_decay", weight_decay);
-  }
+  void validate() const;
 
   [[nodiscard]] std::size_t slots() const { return momentum == 0 ? 0 : 1; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const {
-    if (momentum != 0) keras.each_variable({{.has_rates = true}});
-  }
+  void keras_slots(KerasSlots& keras) const;
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
-    const T rate = static_cast<T>(context.learning_rate * context.gradient_scale);
-    const T keep = static_cast<T>(context.keep(weight_decay));
-    if (momentum == 0) {
-      const auto step = [=](auto& w, const auto& g)
-                            LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * g; };
-      kernels::sweep(parameters.size(), step, parameters.data(), gradients.data());
-      return;
-    }
-    // No branch on nesterov: it could make a compiler fuse differently in the last vector than in
-    // the others.
-    const T mu = static_cast<T>(momentum),
-            kept = static_cast<T>(momentum * context.momentum_correction());
-    const T by_m = nesterov ? mu : T(1), by_move = nesterov ? T(1) : T(0);
-    const auto step = [=](auto& w, auto& m, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
-      const auto move = rate * g;
-      m = kept * m - move;
-      w = keep * w + (by_m * m - by_move * move);
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
-  }
+              std::span<T* const> slots) const;
 };
 
-LOCKSTEP_INSTANCE(void SGD::update<float>(const UpdateContext&, std::span<float>,
-                                          std::span<const float>, std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void SGD::update<double>(const UpdateContext&, std::span<double>,
-                                           std::span<const double>, std::span<double* const>)
-                      const);
+}  // namespace lockstep::inline LOCKSTEP_ABI
 
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/optimizers/sgd.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(void SGD::update(const UpdateContext&, std::span<float>, std::span<const float>,
+                                   std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void SGD::update(const UpdateContext&, std::span<double>, std::span<const double>,
+                                   std::span<double* const>) const);
+LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const SGD&, std::span<const std::string>,
+                                                           std::span<const Variable>));
 }  // namespace lockstep::inline LOCKSTEP_ABI
