@@ -12,11 +12,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// "(28, 28, 1)"
-[[nodiscard]] inline std::string shape_text(std::span<const std::size_t> extents) {
-  std::string text = "(";
-  for (const std::size_t extent : extents) text += concat({text.size() > 1 ? ", " : "", extent});
-  return text + ")";
-}
+[[nodiscard]] std::string shape_text(std::span<const std::size_t> extents);
 
 /// The shape of one sample, e.g. Shape<28, 28, 1> (height, width, channels). Elements are ordered
 /// row-major, the last extent fastest, as in Keras.
@@ -96,3 +92,7 @@ template <std::size_t Positions, class Token>
 using SequenceOf = typename detail::SequenceOfTokens<Positions, Token>::Type;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/shape.ipp"
+#endif

@@ -1,11 +1,8 @@
 // The instruction sets that kernels are compiled for, and the one in force.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <iterator>
-#include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
@@ -55,64 +52,25 @@ struct Avx512 {
 };
 
 /// The highest level that this machine has.
-[[nodiscard]] inline InstructionSet supported_instruction_set() noexcept {
-#if defined(__x86_64__)
-  // (__builtin_cpu_supports also asks whether the operating system saves the wide registers.)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return InstructionSet::avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::avx2;
-#endif
-  return InstructionSet::baseline;
-}
+[[nodiscard]] InstructionSet supported_instruction_set() noexcept;
 
 /// The level that `text` names. Throws ConfigurationError, which names `source`.
-[[nodiscard]] inline InstructionSet parse_instruction_set(std::string_view text,
-                                                          std::string_view source) {
-  for (const InstructionSet level :
-       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512})
-    if (text == to_string(level)) return level;
-  throw ConfigurationError(std::string(source) + " is '" + std::string(text) +
-                           "', which is no instruction set; use baseline, avx2 or avx512");
-}
-
-namespace detail {
-
-inline InstructionSet initial_instruction_set() {
-  const InstructionSet supported = supported_instruction_set();
-  const char* text = std::getenv("LOCKSTEP_MAX_ISA");
-  if (text == nullptr || *text == '\0') return supported;
-  const InstructionSet maximum =
-      parse_instruction_set(text, "the environment variable LOCKSTEP_MAX_ISA");
-  return maximum < supported ? maximum : supported;
-}
-
-inline std::atomic<InstructionSet>& instruction_set_in_force() {
-  static std::atomic<InstructionSet> level{initial_instruction_set()};
-  return level;
-}
-
-}  // namespace detail
+[[nodiscard]] InstructionSet parse_instruction_set(std::string_view text, std::string_view source);
 
 /// The level that kernels use from now on: at first the highest that this machine has, at most the
 /// environment's LOCKSTEP_MAX_ISA=baseline|avx2|avx512, which is read once. Throws
 /// ConfigurationError when that names no level, at the first call; a program that wants the message
 /// early calls this early.
-[[nodiscard]] inline InstructionSet instruction_set() {
-  return detail::instruction_set_in_force().load(std::memory_order_relaxed);
-}
+[[nodiscard]] InstructionSet instruction_set();
 
 /// Sets the level for the whole process: ranks agree on the lowest in the handshake, and tests
 /// force each in turn. Not while kernels run in other threads, as one step would then mix two
 /// levels. Throws ConfigurationError when this machine has no such level.
-inline void set_instruction_set(InstructionSet level) {
-  if (level > supported_instruction_set())
-    throw ConfigurationError("instruction set " + std::string(to_string(level)) +
-                             " is not available on this machine; its highest is " +
-                             std::string(to_string(supported_instruction_set())));
-  detail::instruction_set_in_force().store(level, std::memory_order_relaxed);
-}
+void set_instruction_set(InstructionSet level);
 
 }  // namespace kernels
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/kernels/instruction_set.ipp"
+#endif
