@@ -12,8 +12,8 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/training/array_options.hpp"
 #include "lockstep/training/fit_options.hpp"
-#include "lockstep/training/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

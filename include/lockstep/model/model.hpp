@@ -29,11 +29,10 @@
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/training/array_options.hpp"
 #include "lockstep/training/fit_options.hpp"
-#include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/history.hpp"
-#include "lockstep/training/train_on_batch.hpp"
-#include "lockstep/training/trainer.hpp"
+#include "lockstep/training/trainer_handle.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -180,8 +179,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                   "std::vector or a Tensor, "
                   "and may be given a third one with the weights of the samples");
     if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
-      return detail::train_on_batch(trainer_,
-                                    detail::one_batch("train_on_batch", x, y, sample_weight...));
+      return trainer_.train_on_batch(detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
   /// Loss and metrics of one global batch: evaluate, without a progress bar.
   template <class X, class Y, class... W>
@@ -272,7 +270,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   }
 
   Compiled compiled_;
-  detail::Trainer<T> trainer_;
+  detail::TrainerHandle<T> trainer_;
   std::vector<std::shared_ptr<void>> on_replicas_;  // each made by its own thread
 };
 

@@ -9,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/weights.hpp"
-#include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/named_arrays.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -89,25 +88,18 @@ class ModelVariables {
   }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
-  [[nodiscard]] std::uint32_t parameters_crc32c() const {
-    return trainer().variables().parameters_crc32c();
-  }
+  [[nodiscard]] std::uint32_t parameters_crc32c() const { return trainer().parameters_crc32c(); }
 
   /// The seed in force: the chief's.
-  [[nodiscard]] std::uint64_t seed() const noexcept { return trainer().variables().seed; }
-  [[nodiscard]] double learning_rate() const { return trainer().variables().learning_rate(); }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return trainer().seed(); }
+  [[nodiscard]] double learning_rate() const { return trainer().learning_rate(); }
   /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
   /// to all workers when the next fit begins; in a callback, all workers must make the same call.
   /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
   /// schedule.
-  void set_learning_rate(double learning_rate) {
-    detail::check_learning_rate(learning_rate, trainer().variables().has_schedule());
-    trainer().variables().set_learning_rate(learning_rate);
-  }
+  void set_learning_rate(double learning_rate) { trainer().set_learning_rate(learning_rate); }
   /// Optimizer updates made so far.
-  [[nodiscard]] std::int64_t iterations() const noexcept {
-    return trainer().variables().iterations;
-  }
+  [[nodiscard]] std::int64_t iterations() const noexcept { return trainer().iterations(); }
 
  private:
   friend Model;

@@ -57,7 +57,7 @@ struct OnReplica {
 
     Held(Model& of, Replica& on)
         : replica(on),
-          model(replica_model<T>(of.trainer_, replica, [](const BackwardPass<T>& pass) {
+          model(replica_model<T>(*of.trainer_, replica, [](const BackwardPass<T>& pass) {
             Net::template backward<typename Net::InputShape, T>(pass);
           })) {}
   };

@@ -26,11 +26,12 @@ struct ExportOnnxOptions {
 namespace detail {
 
 template <class Net, class T>
-std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& options) {
+std::string onnx_model(const TrainerHandle<T>& trainer, const ExportOnnxOptions& options) {
   if (options.input.empty() || options.output.empty() || options.input == options.output)
     throw ConfigurationError("export_onnx: input and output need two different names");
+  using In = typename Net::InputShape;
+  const auto is_trained = Net::template variable_order<In>();
   std::vector<OnnxArray> trained, state;
-  const std::vector<bool> is_trained = trainer.program().names().is_trained;
   std::size_t i = 0;
   for (const NamedArray<T>& array : trainer.named_arrays(0)) {
     OnnxArray& copy = (is_trained[i++] ? trained : state).emplace_back();
@@ -38,7 +39,6 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
     copy.shape.assign(array.variable->shape().begin(), array.variable->shape().end());
     for (const T value : array.values) copy.values.push_back(static_cast<float>(value));
   }
-  using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
   OnnxGraph graph(options.input, In::extents, std::move(trained), std::move(state));
   OnnxOperator<Net>::template write<In>(graph);

@@ -15,7 +15,7 @@
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
-#include "lockstep/training/model_state.hpp"
+#include "lockstep/training/all_slots.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -45,7 +45,7 @@ class CheckpointManager {
   /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
   /// since the last save. Throws Error naming the path; the earlier ones stay.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
-    const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
+    const detail::AllSlots all_slots(*CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
     if (!folder_ || !folder_->due(updates)) return std::nullopt;
     return folder_->save(checkpoint_.state(), checkpoint_number);
@@ -60,8 +60,8 @@ class CheckpointManager {
     if (folder_) {
       try {
         folder_->begin();
-        if (auto found = folder_->newest(
-                detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)))) {
+        if (auto found =
+                folder_->newest(CheckpointType::Files::trainer(checkpoint_.model_).state_bytes())) {
           const auto text = std::as_bytes(std::span(found->path));
           path.bytes.assign(text.begin(), text.end());
           state.bytes = std::move(found->bytes);

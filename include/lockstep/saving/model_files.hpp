@@ -51,18 +51,18 @@ struct ModelFiles {
   static auto& trainer(Model& model) { return model.trainer_; }
 
   static void save(const Model& model, const std::string& path) {
-    detail::save(model.trainer_, path);
+    detail::save(*model.trainer_, path);
   }
-  static void load(Model& model, const std::string& path) { detail::load(model.trainer_, path); }
+  static void load(Model& model, const std::string& path) { detail::load(*model.trainer_, path); }
   static void save_weights(const Model& model, const std::string& path) {
-    detail::save_weights(model.trainer_, path);
+    detail::save_weights(*model.trainer_, path);
   }
   static void load_weights(Model& model, const std::string& path) {
-    detail::load_weights(model.trainer_, path);
+    detail::load_weights(*model.trainer_, path);
   }
   static LoadedWeights load_weights(Model& model, const std::string& path,
                                     const LoadWeightsOptions& options) {
-    return detail::load_weights(model.trainer_, path, options);
+    return detail::load_weights(*model.trainer_, path, options);
   }
 };
 

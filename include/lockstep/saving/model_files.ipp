@@ -8,10 +8,11 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/saving/transfer.hpp"
-#include "lockstep/training/gathered_slots.hpp"
+#include "lockstep/training/all_slots.hpp"
 #include "lockstep/training/keras_layout.hpp"
 #include "lockstep/training/keras_optimizer.hpp"
 #include "lockstep/training/model_state.hpp"
+#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

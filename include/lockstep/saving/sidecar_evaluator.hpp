@@ -18,7 +18,6 @@
 #include "lockstep/saving/evaluation_results.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/training/fit_options.hpp"
-#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -112,7 +111,7 @@ class SidecarEvaluator {
     while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
       // Asked first, because the end is said after the last save.
       const bool ended = training_has_ended(options_.checkpoint_dir);
-      if (const auto found = watch_.next(detail::state_bytes(Files::trainer(model_)))) {
+      if (const auto found = watch_.next(Files::trainer(model_).state_bytes())) {
         if (auto evaluation = evaluate(*found, callbacks...))
           evaluated.push_back(std::move(*evaluation));
         poll.renew();
@@ -139,7 +138,7 @@ class SidecarEvaluator {
     }
     if (results_.contains(evaluation.checkpoint, evaluation.iterations)) return std::nullopt;
     detail::naming_file("SidecarEvaluator", found.path,
-                        [&] { detail::restore(Files::trainer(model_), state); });
+                        [&] { detail::restore(*Files::trainer(model_), state); });
     evaluation.logs = model_.evaluate(data_, EvaluateOptions{.verbose = 0, .steps = options_.steps},
                                       callbacks...);
     results_.append(evaluation);

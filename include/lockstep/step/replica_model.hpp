@@ -11,16 +11,14 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/step/parts.hpp"
+#include "lockstep/step/program.hpp"
 #include "lockstep/step/replica_batch.hpp"
-#include "lockstep/step/status_block.hpp"
-#include "lockstep/step/step.hpp"
-#include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -36,6 +34,11 @@ struct Gradients {
 };
 
 namespace detail {
+
+template <class T>
+struct Parts;
+template <class T>
+class Updater;
 
 /// A loss of the program's own: a function as Loss::compute.
 template <class L, class T>
@@ -97,9 +100,7 @@ class ReplicaModel {
   TensorView<const T> forward(const ReplicaBatch<T>& batch) { return forward(batch, false); }
 
   /// Forward in training, the loss, and backward. The parameters stay as they are.
-  [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch) {
-    return gradients_of(batch, own_loss());
-  }
+  [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch);
   template <class L>
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch, const L& loss) {
     return with(loss, [&](Compute compute) { return gradients_of(batch, compute); });
@@ -109,7 +110,7 @@ class ReplicaModel {
   void apply(const Gradients<T>& gradients);
 
   /// gradients and apply in one.
-  void minimize(const ReplicaBatch<T>& batch) { minimize_loss(batch, own_loss()); }
+  void minimize(const ReplicaBatch<T>& batch);
   template <class L>
   void minimize(const ReplicaBatch<T>& batch, const L& loss) {
     with(loss, [&](Compute compute) { minimize_loss(batch, compute); });
@@ -132,24 +133,15 @@ class ReplicaModel {
   /// Mean loss and, where the batches had targets, metrics, of all ranks over the updates since
   /// reset_logs. Equal on all ranks.
   [[nodiscard]] Logs logs() const;
-  void reset_logs() noexcept { sums_.clear(); }
+  void reset_logs() noexcept;
 
   /// Called by Model::on.
   void refresh() noexcept;
 
  private:
-  using Compute = detail::ComputeLoss<T>;
-
-  /// The loss of the program, as a function.
-  struct OwnLoss {
-    const detail::Program<T>& program;
-    void operator()(TensorView<const T> predictions, TensorView<const T> targets,
-                    std::span<double> losses, TensorView<T> gradient) const {
-      program.compute_loss(predictions, targets, losses, gradient);
-    }
-  };
-
-  [[nodiscard]] const OwnLoss& own_loss() const noexcept { return own_loss_; }
+  using Compute =
+      FunctionRef<void(TensorView<const T>, TensorView<const T>, std::span<double>, TensorView<T>)>;
+  struct State;
 
   template <class L, class F>
   static auto with(const L& loss, const F& f) {
@@ -178,17 +170,7 @@ class ReplicaModel {
   [[nodiscard]] std::span<const std::int64_t> indices_of(const ReplicaBatch<T>& batch);
   void updated(bool has_updated);
 
-  detail::Parts<T> parts_;
-  std::unique_ptr<detail::Updater<T>> updater_;
-  ToInput to_input_;
-  OwnLoss own_loss_;
-  StepContext context_;
-  detail::TrainStep step_;
-  std::int64_t revision_ = -1;
-  bool can_apply_ = false;
-  bool shows_averages_ = false;  // instead of the weights, since they were loaded
-  detail::StatusBlock sums_;
-  std::vector<std::int64_t> indices_;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,22 +1,47 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/step/parts.hpp"
 #include "lockstep/step/replica_model.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "lockstep/step/step.hpp"
+#include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 template <class T>
+struct ReplicaModel<T>::State {
+  /// The loss of the program, as a function.
+  struct OwnLoss {
+    const detail::Program<T>& program;
+    void operator()(TensorView<const T> predictions, TensorView<const T> targets,
+                    std::span<double> losses, TensorView<T> gradient) const {
+      program.compute_loss(predictions, targets, losses, gradient);
+    }
+  };
+
+  detail::Parts<T> parts;
+  std::unique_ptr<detail::Updater<T>> updater;
+  ToInput to_input;
+  OwnLoss own_loss{parts.program};
+  StepContext context{};
+  detail::TrainStep step{};
+  std::int64_t revision = -1;
+  bool can_apply = false;
+  bool shows_averages = false;  ///< instead of the weights, since they were loaded
+  detail::StatusBlock sums{parts.program.layout().metric_state};
+  std::vector<std::int64_t> indices{};
+};
+
+template <class T>
 ReplicaModel<T>::ReplicaModel(const detail::Parts<T>& parts,
                               std::unique_ptr<detail::Updater<T>> updater, ToInput to_input)
-    : parts_(parts),
-      updater_(std::move(updater)),
-      to_input_(to_input),
-      own_loss_{parts.program},
-      sums_(parts.program.layout().metric_state) {}
+    : state_(new State{.parts = parts, .updater = std::move(updater), .to_input = to_input}) {}
 
 template <class T>
 ReplicaModel<T>::~ReplicaModel() = default;
@@ -25,24 +50,24 @@ template <class T>
 void ReplicaModel<T>::refresh() noexcept {
   // Not at each call: while ranks are between two updates, only the first replica's thread may
   // look.
-  if (revision_ == parts_.variables.revision) return;
-  revision_ = parts_.variables.revision;
-  step_.iteration = parts_.variables.iterations;
-  step_.accumulated = parts_.variables.accumulated_steps;
-  shows_averages_ = parts_.variables.shows_averages();
-  can_apply_ = false;
+  if (state_->revision == state_->parts.variables.revision) return;
+  state_->revision = state_->parts.variables.revision;
+  state_->step.iteration = state_->parts.variables.iterations;
+  state_->step.accumulated = state_->parts.variables.accumulated_steps;
+  state_->shows_averages = state_->parts.variables.shows_averages();
+  state_->can_apply = false;
 }
 
 template <class T>
 BatchViews<T> ReplicaModel<T>::room(std::size_t samples) {
-  can_apply_ = false;
-  parts_.workspace.resize(samples);
-  return parts_.workspace.batch();
+  state_->can_apply = false;
+  state_->parts.workspace.resize(samples);
+  return state_->parts.workspace.batch();
 }
 
 template <class T>
 void ReplicaModel<T>::check(const ReplicaBatch<T>& batch) const {
-  const auto& layout = parts_.program.layout();
+  const auto& layout = state_->parts.program.layout();
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
     throw DataError(
         concat({"a step of the program's own: the batch has ", got, " ", what, ", the model takes ",
@@ -68,24 +93,26 @@ std::span<const std::int64_t> ReplicaModel<T>::indices_of(const ReplicaBatch<T>&
     throw DataError(
         concat({"a step of the program's own: the batch has ", samples, " samples and ",
                 batch.sample_indices.size(), " sample_indices: give as many, or none"}));
-  const int ranks = parts_.replica.collective().size();
-  for (std::size_t i = indices_.size(); i < samples; ++i)
-    indices_.push_back(static_cast<std::int64_t>(i) * ranks + parts_.replica.collective().rank());
-  return std::span(indices_).first(samples);
+  const int ranks = state_->parts.replica.collective().size();
+  for (std::size_t i = state_->indices.size(); i < samples; ++i)
+    state_->indices.push_back(static_cast<std::int64_t>(i) * ranks +
+                              state_->parts.replica.collective().rank());
+  return std::span(state_->indices).first(samples);
 }
 
 template <class T>
 TensorView<const T> ReplicaModel<T>::forward(const ReplicaBatch<T>& batch, bool training) {
   check(batch);
-  auto& workspace = parts_.workspace;
-  can_apply_ = false;
+  auto& workspace = state_->parts.workspace;
+  state_->can_apply = false;
   workspace.undo_step();  // one that was not applied
   if (training) workspace.begin_step();
   workspace.resize(batch.x.samples());
   const std::span<const std::int64_t> indices = indices_of(batch);
-  context_ = detail::step_context(parts_, indices, training ? &step_ : nullptr);
+  state_->context =
+      detail::step_context(state_->parts, indices, training ? &state_->step : nullptr);
   workspace.use(batch.x, batch.targets);
-  detail::forward_rows(parts_, context_, [&](std::size_t row) {
+  detail::forward_rows(state_->parts, state_->context, [&](std::size_t row) {
     return concat({"sample ", indices[row]});
   });
   return workspace.predictions();
@@ -93,18 +120,18 @@ TensorView<const T> ReplicaModel<T>::forward(const ReplicaBatch<T>& batch, bool 
 
 template <class T>
 void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, Compute compute) {
-  if (std::exchange(shows_averages_, false)) {  // an update is one of the weights themselves
-    parts_.replica.team_barrier();
-    if (parts_.replica.local_rank() == 0) parts_.variables.swap_averages();
-    parts_.replica.team_barrier();
+  if (std::exchange(state_->shows_averages, false)) {  // an update is one of the weights themselves
+    state_->parts.replica.team_barrier();
+    if (state_->parts.replica.local_rank() == 0) state_->parts.variables.swap_averages();
+    state_->parts.replica.team_barrier();
   }
   forward(batch, true);
-  auto& workspace = parts_.workspace;
+  auto& workspace = state_->parts.workspace;
   workspace.status().clear();
   detail::record<T>(
-      parts_,
+      state_->parts,
       [&](std::size_t row) {
-        return concat({"sample ", context_.sample_indices[row]});
+        return concat({"sample ", state_->context.sample_indices[row]});
       },
       compute, workspace.prediction_gradient(), workspace.status());
 }
@@ -112,55 +139,75 @@ void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, Compute compute) {
 template <class T>
 Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, Compute compute) {
   begin(batch, compute);
-  detail::differentiate(parts_, context_);
-  can_apply_ = true;
-  const auto& workspace = parts_.workspace;
+  detail::differentiate(state_->parts, state_->context);
+  state_->can_apply = true;
+  const auto& workspace = state_->parts.workspace;
   return {.variables = workspace.gradients().slices(),
           .loss_sum = workspace.status()[detail::StatusBlock::loss_sum],
           .rows = workspace.status()[detail::StatusBlock::rows]};
 }
 
 template <class T>
+Gradients<T> ReplicaModel<T>::gradients(const ReplicaBatch<T>& batch) {
+  return gradients_of(batch, state_->own_loss);
+}
+
+template <class T>
+void ReplicaModel<T>::minimize(const ReplicaBatch<T>& batch) {
+  minimize_loss(batch, state_->own_loss);
+}
+
+template <class T>
+void ReplicaModel<T>::reset_logs() noexcept {
+  state_->sums.clear();
+}
+
+template <class T>
 void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
-  if (!can_apply_ || gradients.variables.data() != parts_.workspace.gradients().slices().data())
+  if (!state_->can_apply ||
+      gradients.variables.data() != state_->parts.workspace.gradients().slices().data())
     throw Error(
         "apply: these are not the gradients that this model gave last on this replica: call "
         "gradients(), and apply "
         "what it gives before any other call");
-  const bool leader = parts_.replica.local_rank() == 0;
-  const ActivityScope activity(leader ? activity_board(parts_.replica.collective()) : nullptr,
-                               {.call = "apply", .step = step_.iteration});
-  updated(detail::update_after_backward(parts_, *updater_, step_));
+  const bool leader = state_->parts.replica.local_rank() == 0;
+  const ActivityScope activity(
+      leader ? activity_board(state_->parts.replica.collective()) : nullptr,
+      {.call = "apply", .step = state_->step.iteration});
+  updated(detail::update_after_backward(state_->parts, *state_->updater, state_->step));
 }
 
 template <class T>
 void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, Compute compute) {
-  const bool leader = parts_.replica.local_rank() == 0;
-  const ActivityScope activity(leader ? activity_board(parts_.replica.collective()) : nullptr,
-                               {.call = "minimize", .step = step_.iteration});
+  const bool leader = state_->parts.replica.local_rank() == 0;
+  const ActivityScope activity(
+      leader ? activity_board(state_->parts.replica.collective()) : nullptr,
+      {.call = "minimize", .step = state_->step.iteration});
   begin(batch, compute);
-  updated(detail::update_during_backward(parts_, *updater_, context_, step_));
+  updated(detail::update_during_backward(state_->parts, *state_->updater, state_->context,
+                                         state_->step));
 }
 
 template <class T>
 void ReplicaModel<T>::updated(bool has_updated) {
-  can_apply_ = false;
-  if (++step_.accumulated < parts_.variables.accumulation_steps()) {
-    updater_->carry(step_.accumulated);  // the program may save the model after any step
+  state_->can_apply = false;
+  if (++state_->step.accumulated < state_->parts.variables.accumulation_steps()) {
+    state_->updater->carry(
+        state_->step.accumulated);  // the program may save the model after any step
   } else {
-    step_.accumulated = 0;
-    ++step_.iteration;
-    if (parts_.replica.local_rank() == 0)
-      parts_.variables.complete_update(step_.iteration, has_updated);
+    state_->step.accumulated = 0;
+    ++state_->step.iteration;
+    if (state_->parts.replica.local_rank() == 0)
+      state_->parts.variables.complete_update(state_->step.iteration, has_updated);
   }
-  sums_.accumulate(parts_.workspace.status());
+  state_->sums.accumulate(state_->parts.workspace.status());
 }
 
 template <class T>
 void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, Compute compute,
                                         std::span<double> losses, TensorView<T> gradient) {
   forward(batch, true);
-  auto& workspace = parts_.workspace;
+  auto& workspace = state_->parts.workspace;
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
     throw DataError(
         concat({"input_gradient: ", what, " has ", got, " elements, expected ", expected}));
@@ -173,16 +220,17 @@ void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, Compute co
            gradient.samples() * gradient.features());
   compute(workspace.predictions(), workspace.targets(), losses, workspace.prediction_gradient());
   workspace.activity_penalty.scale = 0;  // penalties are for the one whose parameters are trained
-  BackwardPass<T> pass = workspace.backward_pass(context_, parts_.variables.parameters().slices());
+  BackwardPass<T> pass =
+      workspace.backward_pass(state_->context, state_->parts.variables.parameters().slices());
   pass.dx = gradient;
-  to_input_(pass);
+  state_->to_input(pass);
   workspace.undo_step();
 }
 
 template <class T>
 Logs ReplicaModel<T>::logs() const {
   Logs logs;
-  detail::report(parts_.program, sums_, logs);
+  detail::report(state_->parts.program, state_->sums, logs);
   return logs;
 }
 

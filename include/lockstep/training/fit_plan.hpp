@@ -83,25 +83,11 @@ template <Collective C>
 /// Throws ConfigurationError unless it is finite and at least 0.
 void check_learning_rate(double learning_rate, bool has_schedule);
 
-/// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
-[[nodiscard]] std::int64_t array_batch_size(std::string_view where,
-                                            const std::optional<std::int64_t>& wanted);
-
-/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its
-/// own.
-void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
-/// Throws ConfigurationError when weights are given for a dataset, which has weights of its own.
-void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight);
-
 /// The weights of the classes 0, 1, ... up to the last that has one. Throws ConfigurationError for
 /// a class below 0 or above 1,000,000 or listed twice, and for a weight that is negative or not
 /// finite.
 [[nodiscard]] std::vector<double> class_weight_list(
     std::span<const std::pair<int, double>> class_weight);
-
-/// How many of `size` samples are for training: all but the last `validation_split` of them. Throws
-/// ConfigurationError.
-[[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

@@ -73,22 +73,4 @@ class GatheredSlots {
   std::int64_t revision_ = -1;
 };
 
-template <class T>
-class Trainer;
-
-/// While it lives, the chief has all slots. Made by all workers, in the same place of their calls.
-template <class T>
-class AllSlots {
- public:
-  explicit AllSlots(const Trainer<T>& trainer) : trainer_(trainer) { trainer_.gather_slots(); }
-  AllSlots(const AllSlots&) = delete;
-  AllSlots& operator=(const AllSlots&) = delete;
-  ~AllSlots() {
-    if (!trainer_.is_in_fit()) trainer_.release_slots();  // which does so itself
-  }
-
- private:
-  const Trainer<T>& trainer_;
-};
-
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

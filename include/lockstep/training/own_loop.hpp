@@ -6,9 +6,11 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/step/replica_model.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
-#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+class Trainer;
 
 /// The single steps of the trainer's program on a replica, which must outlive it.
 template <class T>

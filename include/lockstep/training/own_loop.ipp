@@ -2,6 +2,7 @@
 
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/training/own_loop.hpp"
+#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
