@@ -1,4 +1,5 @@
 #include "lockstep/core/trace.hpp"
+#include "lockstep/core/trace_span.hpp"
 
 #include <doctest/doctest.h>
 

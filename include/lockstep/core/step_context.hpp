@@ -8,9 +8,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/moment_sink.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/core/trace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+class Trace;
 
 /// Sums `values` in place over all ranks. Every rank must make the same calls in the same order,
 /// which keeps them apart from the reduction of the gradients. With one rank it does nothing.

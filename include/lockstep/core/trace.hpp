@@ -4,27 +4,13 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/trace_part.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-/// Parts of a training step. Forward and backward are counted for each layer.
-enum class TracePart : std::uint8_t {
-  input,
-  forward,
-  loss,
-  backward,
-  collective,
-  optimizer,
-  callbacks
-};
-
-inline constexpr std::size_t trace_part_count = 7;
 
 /// Records spans of time of one thread: their sums, and the first `max_events` one by one.
 /// Recording allocates nothing.
@@ -69,33 +55,6 @@ class Trace {
 
   friend class TraceSpan;
   Clock::duration inside_{};  // of spans that have ended within the innermost open one
-};
-
-/// Adds the time from its construction to its destruction, without that of spans within it; does
-/// nothing without a trace.
-class TraceSpan {
- public:
-  TraceSpan(Trace* trace, TracePart part, std::size_t layer = 0) noexcept
-      : trace_(trace), layer_(layer), part_(part) {
-    if (trace_ == nullptr) return;
-    outside_ = std::exchange(trace_->inside_, {});
-    begin_ = Trace::Clock::now();
-  }
-  TraceSpan(const TraceSpan&) = delete;
-  TraceSpan& operator=(const TraceSpan&) = delete;
-  ~TraceSpan() {
-    if (trace_ == nullptr) return;
-    const auto end = Trace::Clock::now();
-    trace_->add(part_, layer_, begin_, end, trace_->inside_);
-    trace_->inside_ = outside_ + (end - begin_);
-  }
-
- private:
-  Trace* trace_;
-  std::size_t layer_;
-  TracePart part_;
-  Trace::Clock::time_point begin_;
-  Trace::Clock::duration outside_{};  // inside the span around this one, before it
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -10,6 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/attention_parts.hpp"
 #include "lockstep/layers/layer_info.hpp"

@@ -8,6 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/run_layers.hpp"

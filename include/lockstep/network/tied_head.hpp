@@ -10,7 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/trace.hpp"
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/layers/pass.hpp"

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -40,8 +39,7 @@ class KerasSlots {
   /// `order`: the numbers of the variables as Keras orders them; the other two lists have them in
   /// ours, and must outlive this. `iterations`: updates made.
   KerasSlots(std::span<const Variable> variables, std::span<const std::string> names,
-             std::vector<std::size_t> order, std::int64_t iterations)
-      : variables_(variables), names_(names), order_(std::move(order)), iterations_(iterations) {}
+             std::vector<std::size_t> order, std::int64_t iterations);
 
   [[nodiscard]] std::span<const Variable> variables() const noexcept { return variables_; }
   [[nodiscard]] std::span<const std::string> names() const noexcept { return names_; }
@@ -51,7 +49,7 @@ class KerasSlots {
   void of_variable(std::size_t variable, KerasSlot slot);
   /// For each variable, these slots one after the other.
   void each_variable(std::initializer_list<KerasSlot> slots);
-  void number(double value) { list_.push_back({.part = KerasSlot::Part::number, .added = value}); }
+  void number(double value);
 
   [[nodiscard]] std::span<const KerasSlot> list() const noexcept { return list_; }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/core/bad_sample.hpp"
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 

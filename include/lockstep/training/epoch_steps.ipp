@@ -5,6 +5,7 @@
 
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/training/epoch_steps.hpp"

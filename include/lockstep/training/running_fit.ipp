@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/training/hook_errors.hpp"
 #include "lockstep/training/replica_checksums.hpp"
 #include "lockstep/training/running_fit.hpp"

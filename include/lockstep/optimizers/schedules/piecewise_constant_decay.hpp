@@ -1,8 +1,6 @@
 // One rate after the other.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,10 +27,7 @@ struct PiecewiseConstantDecay {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] double operator()(std::int64_t step) const {
-    return values[static_cast<std::size_t>(std::ranges::lower_bound(boundaries, step) -
-                                           boundaries.begin())];
-  }
+  [[nodiscard]] double operator()(std::int64_t step) const;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+
 #include "lockstep/optimizers/schedules/piecewise_constant_decay.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -19,6 +22,11 @@ LOCKSTEP_INLINE void PiecewiseConstantDecay::validate() const {
   for (const double value : values) detail::require_not_negative(name, "a value", value);
   for (std::size_t i = 0; i < boundaries.size(); ++i)
     detail::require_count(name, "a boundary", boundaries[i], i == 0 ? 0 : boundaries[i - 1]);
+}
+
+LOCKSTEP_INLINE double PiecewiseConstantDecay::operator()(std::int64_t step) const {
+  return values[static_cast<std::size_t>(std::ranges::lower_bound(boundaries, step) -
+                                         boundaries.begin())];
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -9,6 +9,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/trace_span.hpp"
 #include "lockstep/parameter_server/parameter_servers.hpp"
 #include "lockstep/step/shard.hpp"
 #include "lockstep/step/updater.hpp"
