@@ -1,21 +1,22 @@
 // PrometheusPort: a running fit, for monitoring over HTTP.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/callbacks/metrics_server.hpp"
 #include "lockstep/callbacks/prometheus_text.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+class MetricsServer;
+}  // namespace detail
 
 struct PrometheusPortOptions {
   /// The first port that is tried; several workers on one machine take this one and those that
@@ -49,7 +50,7 @@ class PrometheusPort {
   explicit PrometheusPort(PrometheusPortOptions options = {});
 
   /// Where this worker listens; 0: it does not.
-  [[nodiscard]] int port() const noexcept { return server_ ? server_->port() : 0; }
+  [[nodiscard]] int port() const noexcept;
 
   void on_train_begin(Training& training);
   void on_epoch_begin(Training& training, int epoch);
@@ -61,14 +62,7 @@ class PrometheusPort {
 
  private:
   using Clock = detail::PrometheusText::Clock;
-
-  // What the server's thread reads.
-  struct Shown {
-    std::mutex mutex{};
-    std::string text{};
-    std::atomic<Clock::rep> last_step{0};
-    std::atomic<bool> is_training{false};
-  };
+  struct Shown;
 
   void show(const Training& training, const Logs& logs, bool is_training);
   void note_step() noexcept;
@@ -76,8 +70,8 @@ class PrometheusPort {
   PrometheusPortOptions options_;
   bool has_tried_ = false;
   detail::PrometheusText text_;
-  std::shared_ptr<Shown> shown_ = std::make_shared<Shown>();
-  std::unique_ptr<detail::MetricsServer> server_;
+  std::shared_ptr<Shown> shown_;  // what the server's thread reads
+  std::shared_ptr<detail::MetricsServer> server_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

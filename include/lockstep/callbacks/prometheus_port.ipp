@@ -1,11 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "lockstep/callbacks/metrics_server.hpp"
 #include "lockstep/callbacks/prometheus_port.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -13,8 +16,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+struct PrometheusPort::Shown {
+  std::mutex mutex{};
+  std::string text{};
+  std::atomic<Clock::rep> last_step{0};
+  std::atomic<bool> is_training{false};
+};
+
 LOCKSTEP_INLINE PrometheusPort::PrometheusPort(PrometheusPortOptions options)
-    : options_(std::move(options)) {
+    : options_(std::move(options)), shown_(std::make_shared<Shown>()) {
   const char* const port = std::getenv("LOCKSTEP_METRICS_PORT");
   const bool by_variable = !options_.port && port != nullptr && *port != '\0';
   if (by_variable) {
@@ -37,6 +47,8 @@ LOCKSTEP_INLINE PrometheusPort::PrometheusPort(PrometheusPortOptions options)
     options_.address = address != nullptr && *address != '\0' ? address : "127.0.0.1";
 }
 
+LOCKSTEP_INLINE int PrometheusPort::port() const noexcept { return server_ ? server_->port() : 0; }
+
 LOCKSTEP_INLINE void PrometheusPort::on_train_begin(Training& training) {
   if (!options_.port) return;
   text_.begin();
@@ -55,7 +67,7 @@ LOCKSTEP_INLINE void PrometheusPort::on_train_begin(Training& training) {
         {"no step for ", std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s"});
   };
   try {
-    server_ = std::make_unique<detail::MetricsServer>(
+    server_ = std::make_shared<detail::MetricsServer>(
         options_.address, *options_.port, training.num_workers(),
         detail::MetricsServer::Pages{metrics, ailment});
     const bool is_v6 = options_.address.find(':') != std::string::npos;

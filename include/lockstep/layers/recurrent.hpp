@@ -10,7 +10,6 @@
 #include "lockstep/core/initializer.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/trace.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
