@@ -48,6 +48,8 @@ class PrometheusPort {
   static constexpr bool stops_training = false;
 
   explicit PrometheusPort(PrometheusPortOptions options = {});
+  PrometheusPort(PrometheusPort&&) = default;
+  PrometheusPort& operator=(PrometheusPort&&) = default;
 
   /// Where this worker listens; 0: it does not.
   [[nodiscard]] int port() const noexcept;
