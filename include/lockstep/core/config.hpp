@@ -29,10 +29,10 @@
 // With LOCKSTEP_COMPILED the parts that are no templates come from the library target
 // lockstep::compiled, which must be built with the same instruction-set flags as its user (else the
 // linker names the namespace that is missing).
-#if defined(LOCKSTEP_COMPILED)
-#define LOCKSTEP_INLINE
-#else
+#if !defined(LOCKSTEP_COMPILED)
 #define LOCKSTEP_INLINE inline
+#elif !defined(LOCKSTEP_INLINE)  // tests compile an .ipp by itself, and then as inline
+#define LOCKSTEP_INLINE
 #endif
 
 // Templates whose arguments are nearly always the same are instantiated in lockstep::compiled too:
