@@ -15,13 +15,12 @@ using AnyPipeline = Pipeline<AnyStage>;
 
 namespace detail {
 
-[[nodiscard]] inline std::vector<AnyStage> stages_of(const std::vector<AnyPipeline>& pipelines) {
-  std::vector<AnyStage> stages;
-  stages.reserve(pipelines.size());
-  for (const AnyPipeline& pipeline : pipelines) stages.push_back(pipeline.stage());
-  return stages;
-}
+[[nodiscard]] std::vector<AnyStage> stages_of(const std::vector<AnyPipeline>& pipelines);
 
 }  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/any_pipeline.ipp"
+#endif

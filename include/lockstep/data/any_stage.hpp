@@ -145,10 +145,11 @@ void copy_features(TensorView<T> from, TensorView<T> to, std::size_t begin) noex
 }
 
 /// The part of that number of each sample.
-inline void parts_numbered(ElementSpan samples, std::size_t number, ElementBatch& out) {
-  out.clear();
-  for (std::size_t i = 0; i < samples.indices.size(); ++i) out.push_back(samples.parts[i][number]);
-}
+void parts_numbered(ElementSpan samples, std::size_t number, ElementBatch& out);
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/any_stage.ipp"
+#endif

@@ -11,12 +11,15 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/any_stage.hpp"
-#include "lockstep/data/cache_store.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+class CacheStore;
+}
 
 /// Keeps each sample as it comes from upstream, maps included, when it is first read. As in
 /// tf.data, every pass repeats the first one: its order, and its random augmentation; so shuffle
@@ -62,7 +65,7 @@ class Cache {
   std::uint64_t pass_ = 0;  ///< the key of the running pass
   ElementBatch selected_, missing_;
   std::vector<std::size_t> missing_rows_;
-  std::vector<detail::CacheStore::Key> missing_keys_;
+  std::vector<std::vector<std::uint64_t>> missing_keys_;
   detail::Scratch records_, samples_, targets_;
 };
 

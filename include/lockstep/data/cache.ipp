@@ -6,6 +6,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/cache.hpp"
+#include "lockstep/data/cache_store.hpp"
 #include "lockstep/data/gather.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -21,10 +21,7 @@ struct PipelineDescription {
   std::int64_t batch_size = 0;  ///< samples in a global batch; 0: not known
 
   /// Adds a stage: its name and its options.
-  void add(std::initializer_list<TextPiece> stage) {
-    if (!text.empty()) text += " -> ";
-    text += concat(stage);
-  }
+  void add(std::initializer_list<TextPiece> stage);
 };
 
 /// The size of a source, and a checksum of some of its samples: equal for equal contents.

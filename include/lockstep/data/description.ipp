@@ -9,7 +9,14 @@
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/data/description.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE void PipelineDescription::add(std::initializer_list<TextPiece> stage) {
+  if (!text.empty()) text += " -> ";
+  text += concat(stage);
+}
+
+namespace detail {
 
 LOCKSTEP_INLINE std::vector<std::int64_t> fingerprint_positions(std::int64_t samples,
                                                                 std::size_t elements) {
@@ -56,4 +63,5 @@ LOCKSTEP_INLINE std::vector<std::size_t> shape_of_size(std::vector<std::size_t> 
   return extents;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -109,9 +109,13 @@ class DistributedDataset {
   /// Samples in this rank's part.
   [[nodiscard]] std::size_t samples() const noexcept { return positions_.size(); }
   /// Their positions in the batch, ascending.
-  [[nodiscard]] std::span<const std::size_t> positions() const noexcept { return positions_; }
+  [[nodiscard]] std::span<const std::size_t> positions() const noexcept {
+    return {positions_.data(), positions_.size()};
+  }
   /// Their numbers in the source.
-  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept { return indices_; }
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept {
+    return {indices_.data(), indices_.size()};
+  }
   /// Samples in the whole batch of which this is a part.
   [[nodiscard]] std::size_t batch_size() const noexcept { return batch_size_; }
 
@@ -119,7 +123,7 @@ class DistributedDataset {
   /// empty().
   template <class T>
   void read(TensorView<T> x, TensorView<T> y) {
-    dataset_.read(std::span<const std::size_t>(positions_), x, y);
+    dataset_.read(positions(), x, y);
   }
 
   /// Parts consumed since begin.

@@ -177,7 +177,7 @@ class FileSource {
       const TensorView<T> from_x = samples_.template view<T>(count, x.features());
       const TensorView<T> from_y = targets_.template view<T>(count, y.features());
       contents(static_cast<std::size_t>(file))
-          .read(std::span<const std::int64_t>(rows_), from_x, from_y);
+          .read(std::span<const std::int64_t>(rows_.data(), rows_.size()), from_x, from_y);
       for (std::size_t f = 0; f < x.features(); ++f)
         for (std::size_t i = 0; i < count; ++i) x(order_[begin + i], f) = from_x(i, f);
       for (std::size_t f = 0; f < y.features(); ++f)

@@ -78,10 +78,7 @@ class Filter : public Transform<Upstream> {
       candidates_.push_back(element);
     if (candidates_.size() == 0) return false;
     reader_.for_each(upstream_, candidates_, Filter::depth, *f_, [&](std::size_t i, bool stays) {
-      if (!stays) return;
-      const auto parts = ElementSpan(candidates_).parts_of(i);
-      passed_.push_back(
-          {candidates_.indices[i], candidates_.passes[i], {parts.begin(), parts.end()}});
+      if (stays) passed_.push_back(ElementSpan(candidates_).element(i));
     });
     return true;
   }

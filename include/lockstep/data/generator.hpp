@@ -44,9 +44,9 @@ struct BlankSource {
 /// random key (which depends on seed, iteration and repetition, too). x and y are zero before.
 /// Unlike tf.data's, f is called for any sample in any order, so that pipelines over it shuffle,
 /// shard and seek like others.
-template <class F>
+template <class F, class Made = detail::BlankSource>
 [[nodiscard]] auto from_generator(F f, GeneratorSizes sizes) {
-  return from_source(detail::BlankSource{sizes}).map(std::move(f));
+  return from_source(Made{sizes}).map(std::move(f));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -52,9 +52,10 @@ class Interleave : public detail::JoinedStages {
 /// @code
 /// interleave({from_csv("a.csv", columns), from_csv("b.csv", columns)}, {.block_length = 16})
 /// @endcode
-[[nodiscard]] inline Pipeline<Interleave> interleave(const std::vector<AnyPipeline>& datasets,
-                                                     InterleaveOptions options = {}) {
-  return Pipeline<Interleave>(Interleave(detail::stages_of(datasets), options));
+template <class Made = Interleave>
+[[nodiscard]] Pipeline<Made> interleave(const std::vector<AnyPipeline>& datasets,
+                                        InterleaveOptions options = {}) {
+  return Pipeline<Made>(Made(detail::stages_of(datasets), options));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -23,23 +23,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
-/// Of Beta(alpha, alpha), as two gamma variables: Marsaglia, Tsang, "A simple method for generating
-/// gamma variables", 2000. In logarithms, since those of a small alpha are tiny.
-[[nodiscard]] inline double symmetric_beta(RandomStream& random, double alpha) {
-  const auto log_gamma_variable = [&] {
-    const double d = alpha + 1 - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-    for (;;) {
-      const double x = random.normal();
-      const double root = 1 + c * x, u = 1 - random.uniform();
-      if (root <= 0) continue;
-      const double v = root * root * root;
-      if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v))
-        return std::log(d * v) + std::log(1 - random.uniform()) / alpha;
-    }
-  };
-  const double a = log_gamma_variable(), b = log_gamma_variable();
-  return 1 / (1 + std::exp(b - a));
-}
+/// Of Beta(alpha, alpha).
+[[nodiscard]] double symmetric_beta(RandomStream& random, double alpha);
+
+/// A batch of pairs: each sample, another one of the batch, and the key of their weight.
+void pair_samples(ElementSpan own, RandomKey key, ElementBatch& pairs);
+
+/// The weights of such pairs.
+void draw_weights(ElementSpan pairs, double alpha, std::vector<double>& weights);
 
 }  // namespace detail
 
@@ -77,18 +68,7 @@ class MixUp : public Transform<Upstream> {
 
   bool next(ElementBatch& batch) {
     if (!upstream_.next(own_)) return false;
-    const RandomKey key = key_.fold_in(static_cast<std::uint64_t>(position_++));
-    RandomStream random(key);
-    order_.resize(own_.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    for (std::size_t i = order_.size(); i > 1; --i)
-      std::swap(order_[i - 1], order_[static_cast<std::size_t>(random.below(i))]);
-    batch.clear();
-    for (std::size_t i = 0; i < own_.size(); ++i) {
-      // The sample, the other one, and the key of their weight.
-      const Element parts[] = {element(i), element(order_[i]), {.pass = key.fold_in(i).value()}};
-      batch.push_back(own_.indices[i], detail::rekeyed(own_.passes[i], "MixUp"), parts);
-    }
+    detail::pair_samples(own_, key_.fold_in(static_cast<std::uint64_t>(position_++)), batch);
     return true;
   }
 
@@ -112,21 +92,12 @@ class MixUp : public Transform<Upstream> {
     const TensorView<T> other_x = samples_.template view<T>(count, x.features());
     const TensorView<T> other_y = targets_.template view<T>(count, y.features());
     upstream_.read(own_, other_x, other_y);
-    weights_.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      RandomStream random(RandomKey(samples.parts[i][2].pass));
-      weights_[i] = detail::symmetric_beta(random, alpha_);
-    }
+    detail::draw_weights(samples, alpha_, weights_);
     blend(x, other_x);
     blend(y, other_y);
   }
 
  private:
-  [[nodiscard]] Element element(std::size_t i) const {
-    const auto parts = ElementSpan(own_).parts_of(i);
-    return {own_.indices[i], own_.passes[i], {parts.begin(), parts.end()}};
-  }
-
   template <class T>
   void blend(TensorView<T> own, TensorView<T> other) const {
     for (std::size_t f = 0; f < own.features(); ++f)
@@ -141,10 +112,13 @@ class MixUp : public Transform<Upstream> {
   RandomKey key_{};
   std::int64_t position_ = 0;
   ElementBatch own_;
-  std::vector<std::size_t> order_;
   std::vector<double> weights_;
   detail::Scratch samples_;
   detail::Scratch targets_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/mix_up.ipp"
+#endif

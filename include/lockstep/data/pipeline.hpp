@@ -244,6 +244,9 @@ inline constexpr bool is_batched = true;
 template <class S>
 inline constexpr bool is_batched<Pipeline<S>> = Pipeline<S>::is_batched;
 
+// What makes a pipeline of one of the library's own sources has the source's type as a template
+// parameter: programs that do not call it then do not instantiate the pipeline.
+
 /// A pipeline over a source of the user's own.
 template <Source S>
 [[nodiscard]] Pipeline<SourceStage<S>> from_source(S source) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -12,13 +11,32 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// What a pipeline is asked to read, and into what.
+struct ReadRequest {
+  std::span<const std::size_t> positions;
+  std::size_t batch = 0;  ///< samples in it
+  std::size_t sample_size = 0, target_size = 0;
+  std::size_t x_samples = 0, x_features = 0;
+  std::size_t y_samples = 0, y_features = 0;
+  bool without_targets = false;
+};
+
+/// Throws DataError when the views have other sizes, and for positions behind the batch.
+void check_read(const ReadRequest& request);
+
+/// Throws Error before the first pass, and for a negative position.
+void check_seek(bool has_begun, std::int64_t position);
+
+}  // namespace detail
 
 /// The part of Pipeline that is a Dataset: a stage, and the batch in which a pass over it is.
 /// Pipeline adds what makes new pipelines of one.
@@ -58,6 +76,7 @@ class PipelinePass {
     requires is_batched
   {
     pass_ = Pass::of(iteration);
+    has_begun_ = true;
     restart();
   }
 
@@ -65,7 +84,7 @@ class PipelinePass {
   std::size_t next()
     requires is_batched
   {
-    if (!pass_) throw Error("Pipeline: next() was called before begin(iteration)");
+    if (!has_begun_) throw Error("Pipeline: next() was called before begin(iteration)");
     if (!stage_.next(current_)) {
       current_.clear();
       return 0;
@@ -77,7 +96,7 @@ class PipelinePass {
   [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept
     requires is_batched
   {
-    return current_.indices;
+    return ElementSpan(current_).indices;
   }
 
   /// Writes the samples at these positions of the current batch to the rows 0, 1, ... of x and y,
@@ -86,8 +105,15 @@ class PipelinePass {
   void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y)
     requires is_batched
   {
-    check(positions, x.samples(), x.features(), y.empty() ? x.samples() : y.samples(), y.features(),
-          y.empty());
+    detail::check_read({.positions = positions,
+                        .batch = current_.size(),
+                        .sample_size = sample_size(),
+                        .target_size = target_size(),
+                        .x_samples = x.samples(),
+                        .x_features = x.features(),
+                        .y_samples = y.empty() ? x.samples() : y.samples(),
+                        .y_features = y.features(),
+                        .without_targets = y.empty()});
     selected_.clear();
     const ElementSpan current = current_;
     for (const std::size_t p : positions)
@@ -110,9 +136,7 @@ class PipelinePass {
   void seek(std::int64_t position)
     requires is_batched
   {
-    if (!pass_) throw Error("Pipeline: seek() was called before begin(iteration)");
-    if (position < 0)
-      throw Error(concat({"Pipeline: seek() needs a position of at least 0, got ", position}));
+    detail::check_seek(has_begun_, position);
     if (position < position_) restart();
     current_.clear();
     position_ += stage_.advance(position - position_);
@@ -125,29 +149,20 @@ class PipelinePass {
 
  private:
   void restart() {
-    stage_.begin(*pass_);
+    stage_.begin(pass_);
     current_.clear();
     position_ = 0;
   }
 
-  void check(std::span<const std::size_t> positions, std::size_t x_samples, std::size_t x_features,
-             std::size_t y_samples, std::size_t y_features, bool without_targets) const {
-    if (x_features != sample_size() || x_samples != positions.size() ||
-        (!without_targets && (y_features != target_size() || y_samples != positions.size())))
-      throw DataError(
-          concat({"Pipeline: read() of ", positions.size(), " samples with ", sample_size(),
-                  " elements and ", target_size(), " targets was given views of ", x_samples, " x ",
-                  x_features, " and ", y_samples, " x ", y_features}));
-    for (const std::size_t p : positions)
-      if (p >= current_.size())
-        throw DataError(concat({"Pipeline: read() of position ", p, " of a batch with ",
-                                current_.size(), " samples"}));
-  }
-
-  std::optional<Pass> pass_;
+  Pass pass_{};
+  bool has_begun_ = false;
   std::int64_t position_ = 0;
   ElementBatch current_;
   ElementBatch selected_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/pipeline_pass.ipp"
+#endif

@@ -53,10 +53,10 @@ class SampleFromDatasets : public detail::JoinedStages {
 /// @code
 /// sample_from_datasets({positive.repeat(), negative.repeat()}, {.weights = {0.5, 0.5}}).batch(64)
 /// @endcode
-[[nodiscard]] inline Pipeline<SampleFromDatasets> sample_from_datasets(
-    const std::vector<AnyPipeline>& datasets, SampleFromDatasetsOptions options = {}) {
-  return Pipeline<SampleFromDatasets>(
-      SampleFromDatasets(detail::stages_of(datasets), std::move(options)));
+template <class Made = SampleFromDatasets>
+[[nodiscard]] Pipeline<Made> sample_from_datasets(const std::vector<AnyPipeline>& datasets,
+                                                  SampleFromDatasetsOptions options = {}) {
+  return Pipeline<Made>(Made(detail::stages_of(datasets), std::move(options)));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -101,7 +101,7 @@ class SourceStage {
       const TensorView<float> x = x_memory.view<float>(checked.size(), sample_size());
       const TensorView<float> y = y_memory.view<float>(checked.size(), target_size());
       S reader = source_;
-      reader.read(std::span<const std::int64_t>(checked), x, y);
+      reader.read(std::span<const std::int64_t>(checked.data(), checked.size()), x, y);
       return {.samples = samples, .checked = count, .checksum = detail::fingerprint_checksum(x, y)};
     }
   }

@@ -39,9 +39,9 @@ struct ElementSpan {
       {};  ///< one for each sample, or empty when none has parts
 
   /// The parts of sample i.
-  [[nodiscard]] std::span<const Element> parts_of(std::size_t i) const noexcept {
-    return parts.empty() ? std::span<const Element>() : std::span<const Element>(parts[i]);
-  }
+  [[nodiscard]] std::span<const Element> parts_of(std::size_t i) const noexcept;
+  /// Sample i by itself.
+  [[nodiscard]] Element element(std::size_t i) const;
 };
 
 /// Samples that were batched.
@@ -60,10 +60,10 @@ class ElementBatch {
   ~ElementBatch();
 
   [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
-  [[nodiscard]] operator ElementSpan() const noexcept { return {indices, passes, parts}; }
+  [[nodiscard]] operator ElementSpan() const noexcept;
   void clear() noexcept;
   void push_back(std::int64_t index, std::uint64_t pass, std::span<const Element> made_of = {});
-  void push_back(const Element& element) { push_back(element.index, element.pass, element.parts); }
+  void push_back(const Element& element);
 };
 
 /// One pass over a stage: an iteration of the dataset, or one of its repetitions.

@@ -5,18 +5,14 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/shape.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace Eigen {
 template <class Derived>
@@ -24,6 +20,28 @@ class DenseBase;  // a caller with a matrix has the rest of Eigen
 }
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// The shape of a tensor: rows, and the extents of each.
+struct RowsAndExtents {
+  std::size_t rows = 0;
+  std::vector<std::size_t> extents = {};
+  std::size_t row_size = 1;  ///< elements
+
+  RowsAndExtents() = default;
+  /// Throws DataError unless `shape` begins with the number of rows and has `size` elements.
+  RowsAndExtents(const std::vector<std::size_t>& shape, std::size_t size);
+
+  [[nodiscard]] std::vector<std::size_t> shape() const;
+  /// Throws DataError.
+  void check_slice(std::size_t begin, std::size_t end) const;
+  /// The shape of the same rows with the channels behind. Throws DataError unless rows have three
+  /// extents.
+  [[nodiscard]] RowsAndExtents channels_last() const;
+};
+
+}  // namespace detail
 
 /// A constant array of [rows x sample shape], row-major: the elements of one sample are contiguous.
 /// Copies and slices share the elements.
@@ -46,27 +64,12 @@ class Tensor {
 
   /// `values` in row-major order. The first extent is the number of rows: {60000, 28, 28}. Throws
   /// DataError when the shape has another number of elements.
-  Tensor(std::vector<U> values, const std::vector<std::size_t>& shape) {
-    if (shape.empty())
-      throw DataError("Tensor: the shape is empty; its first extent must be the number of rows");
-    std::size_t expected = 1;
-    for (const std::size_t extent : shape) {
-      if (extent != 0 && expected > std::numeric_limits<std::size_t>::max() / extent)
-        throw DataError(concat(
-            {"Tensor: the shape ", shape_text(shape), " has more elements than memory can hold"}));
-      expected *= extent;
-    }
-    if (values.size() != expected)
-      throw DataError(concat({"Tensor: the shape ", shape_text(shape), " needs ", expected,
-                              " values, got ", values.size()}));
-    adopt(std::move(values), shape);
-  }
+  Tensor(std::vector<U> values, const std::vector<std::size_t>& shape)
+      : Tensor(detail::RowsAndExtents(shape, values.size()), std::move(values)) {}
 
   /// One number a row, as for labels: the sample shape is ().
-  Tensor(std::vector<U> values) {
-    const std::size_t rows = values.size();
-    adopt(std::move(values), {rows});
-  }
+  Tensor(std::vector<U> values)
+      : Tensor(detail::RowsAndExtents({values.size()}, values.size()), std::move(values)) {}
 
   /// An Eigen matrix or array of [rows x features], in any storage order, or a vector of one number
   /// a row. The elements are copied.
@@ -81,34 +84,30 @@ class Tensor {
       for (Index column = 0; column < matrix.cols(); ++column)
         values.push_back(matrix(row, column));
     if constexpr (Derived::IsVectorAtCompileTime)
-      adopt(std::move(values), {static_cast<std::size_t>(matrix.size())});
+      *this = Tensor(std::move(values));
     else
-      adopt(std::move(values),
-            {static_cast<std::size_t>(matrix.rows()), static_cast<std::size_t>(matrix.cols())});
+      *this = Tensor(std::move(values), {static_cast<std::size_t>(matrix.rows()),
+                                         static_cast<std::size_t>(matrix.cols())});
   }
 
-  [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+  [[nodiscard]] std::size_t rows() const noexcept { return shape_.rows; }
   /// The shape of one sample, without the rows; () for labels.
   [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept {
-    return sample_shape_;
+    return shape_.extents;
   }
   /// Elements per sample.
-  [[nodiscard]] std::size_t sample_size() const noexcept { return sample_size_; }
+  [[nodiscard]] std::size_t sample_size() const noexcept { return shape_.row_size; }
   /// The rows and the sample shape: {60000, 28, 28}.
-  [[nodiscard]] std::vector<std::size_t> shape() const {
-    std::vector<std::size_t> all{rows_};
-    all.insert(all.end(), sample_shape_.begin(), sample_shape_.end());
-    return all;
-  }
+  [[nodiscard]] std::vector<std::size_t> shape() const { return shape_.shape(); }
 
   /// All elements, as stored.
   [[nodiscard]] std::span<const U> values() const noexcept {
-    return {data_.get(), rows_ * sample_size_};
+    return {data_.get(), rows() * sample_size()};
   }
   /// The elements of one sample, as stored. i < rows().
   [[nodiscard]] std::span<const U> row(std::size_t i) const noexcept {
-    assert(i < rows_);
-    return {data_.get() + i * sample_size_, sample_size_};
+    assert(i < rows());
+    return {data_.get() + i * sample_size(), sample_size()};
   }
 
   /// Samples are divided by this when they are read.
@@ -126,47 +125,37 @@ class Tensor {
   /// For samples of (channels, height, width): a copy with samples of (height, width, channels),
   /// the order that layers expect. Throws DataError unless samples have three extents.
   [[nodiscard]] Tensor channels_last() const {
-    if (sample_shape_.size() != 3)
-      throw DataError(
-          concat({"Tensor: channels_last() is for samples of (channels, height, width), these are ",
-                  shape_text(sample_shape_)}));
-    const std::size_t channels = sample_shape_[0];
-    const std::size_t pixels = sample_shape_[1] * sample_shape_[2];
+    detail::RowsAndExtents shape = shape_.channels_last();
+    const std::size_t channels = shape.extents[2];
+    const std::size_t pixels = shape.extents[0] * shape.extents[1];
     std::vector<U> values;
-    values.reserve(rows_ * sample_size_);
-    for (std::size_t i = 0; i < rows_; ++i)
+    values.reserve(rows() * sample_size());
+    for (std::size_t i = 0; i < rows(); ++i)
       for (std::size_t pixel = 0; pixel < pixels; ++pixel)
         for (std::size_t channel = 0; channel < channels; ++channel)
           values.push_back(row(i)[channel * pixels + pixel]);
-    Tensor result(std::move(values), {rows_, sample_shape_[1], sample_shape_[2], channels});
+    Tensor result(std::move(shape), std::move(values));
     result.divisor_ = divisor_;
     return result;
   }
 
   /// The rows [begin, end), without copying. Throws DataError when they do not exist.
   [[nodiscard]] Tensor slice(std::size_t begin, std::size_t end) const {
-    if (begin > end || end > rows_)
-      throw DataError(concat({"Tensor: cannot take the rows [", begin, ", ", end,
-                              ") of a tensor with ", rows_, " rows"}));
+    shape_.check_slice(begin, end);
     Tensor result = *this;
-    result.data_ = std::shared_ptr<const U>(data_, data_.get() + begin * sample_size_);
-    result.rows_ = end - begin;
+    result.data_ = std::shared_ptr<const U>(data_, data_.get() + begin * sample_size());
+    result.shape_.rows = end - begin;
     return result;
   }
 
  private:
-  void adopt(std::vector<U> values, const std::vector<std::size_t>& shape) {
-    rows_ = shape.front();
-    sample_shape_.assign(shape.begin() + 1, shape.end());
-    for (const std::size_t extent : sample_shape_) sample_size_ *= extent;
+  Tensor(detail::RowsAndExtents shape, std::vector<U>&& values) : shape_(std::move(shape)) {
     const auto owner = std::make_shared<const std::vector<U>>(std::move(values));
     data_ = std::shared_ptr<const U>(owner, owner->data());
   }
 
   std::shared_ptr<const U> data_;
-  std::size_t rows_ = 0;
-  std::vector<std::size_t> sample_shape_;
-  std::size_t sample_size_ = 1;
+  detail::RowsAndExtents shape_{};
   double divisor_ = 1.0;
 };
 
@@ -174,3 +163,7 @@ template <class Derived>
 Tensor(const Eigen::DenseBase<Derived>&) -> Tensor<typename Derived::Scalar>;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/tensor.ipp"
+#endif

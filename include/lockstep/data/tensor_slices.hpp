@@ -10,9 +10,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/shape.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/gather.hpp"
 #include "lockstep/data/pipeline.hpp"
@@ -20,6 +17,16 @@
 #include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// "from_tensor_slices: every sample needs one target, got 3 samples (3, 2) and 4 targets (4)"
+[[noreturn, gnu::cold]] void throw_other_rows(const char* needed,
+                                              const std::vector<std::size_t>& samples,
+                                              const char* things,
+                                              const std::vector<std::size_t>& shape);
+
+}  // namespace detail
 
 /// Sample i is row i of x, its target row i of y.
 template <class X, class Y = std::uint8_t>
@@ -32,9 +39,7 @@ class TensorSlices {
   TensorSlices(Tensor<X> x, Tensor<Y> y)
       : x_(std::move(x)), y_(std::move(y)), target_size_(y_.sample_size()) {
     if (x_.rows() != y_.rows())
-      throw DataError(concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(),
-                              " samples ", shape_text(x_.shape()), " and ", y_.rows(), " targets ",
-                              shape_text(y_.shape())}));
+      detail::throw_other_rows("one target", x_.shape(), "targets", y_.shape());
   }
 
   /// With weights: one for each sample, or one for each of its positions. Throws DataError when the
@@ -43,9 +48,7 @@ class TensorSlices {
       : TensorSlices(std::move(x), std::move(y)) {
     weight_size_ = weights.sample_size();
     if (weights.rows() != x_.rows())
-      throw DataError(concat({"from_tensor_slices: every sample needs its weight, got ", x_.rows(),
-                              " samples ", shape_text(x_.shape()), " and ", weights.rows(),
-                              " weights ", shape_text(weights.shape())}));
+      detail::throw_other_rows("its weight", x_.shape(), "weights", weights.shape());
     weights_ = std::make_shared<const Tensor<float>>(std::move(weights));
   }
 
@@ -133,3 +136,7 @@ template <class X, class Y, class W>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/tensor_slices.ipp"
+#endif

@@ -70,12 +70,12 @@ class Zip {
 };
 
 /// A pipeline of pairs: see Zip. Options are those of the first dataset.
-template <class First, class Second>
-[[nodiscard]] Pipeline<Zip> zip(const Pipeline<First>& samples, const Pipeline<Second>& targets) {
+template <class First, class Second, class Made = Zip>
+[[nodiscard]] Pipeline<Made> zip(const Pipeline<First>& samples, const Pipeline<Second>& targets) {
   static_assert(!Pipeline<First>::is_batched && !Pipeline<Second>::is_batched,
                 "lockstep: zip works on single samples: write zip(a, b).batch(n)");
-  return Pipeline<Zip>(Zip(AnyStage(samples.stage()), AnyStage(targets.stage())),
-                       samples.options());
+  return Pipeline<Made>(Made(AnyStage(samples.stage()), AnyStage(targets.stage())),
+                        samples.options());
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
