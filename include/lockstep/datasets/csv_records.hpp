@@ -72,14 +72,19 @@ class CsvRecords {
   std::shared_ptr<const Index> index_;
 };
 
+/// The reader of from_csv.
+struct CsvRecordsReader {
+  CsvRecordsOptions options;
+  [[nodiscard]] CsvRecords operator()(const std::string& path) const;
+};
+
 /// A pipeline of the records of files; with AutoShardPolicy::file each worker reads its own.
 /// @code
 /// from_csv({"a.csv", "b.csv"}, {.features = {{"age", 0.0}, {"fare"}}, .targets = {{"survived"}}})
 /// @endcode
-[[nodiscard]] inline auto from_csv(std::vector<std::string> paths, CsvRecordsOptions options) {
-  return from_files(std::move(paths), [options = std::move(options)](const std::string& path) {
-    return CsvRecords(path, options);
-  });
+template <class Reader = CsvRecordsReader>
+[[nodiscard]] auto from_csv(std::vector<std::string> paths, CsvRecordsOptions options) {
+  return from_files(std::move(paths), Reader{std::move(options)});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

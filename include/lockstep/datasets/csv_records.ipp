@@ -98,4 +98,8 @@ LOCKSTEP_INLINE void CsvRecords::read(std::span<const std::int64_t> indices, Ten
   read_records(indices, x, y);
 }
 
+LOCKSTEP_INLINE CsvRecords CsvRecordsReader::operator()(const std::string& path) const {
+  return {path, options};
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

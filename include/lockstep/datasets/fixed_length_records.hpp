@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/map.hpp"
@@ -33,21 +31,7 @@ class RecordFile {
  public:
   /// Throws ConfigurationError for a record_bytes of 0, DataError when the file cannot be read or
   /// has no whole number of records.
-  RecordFile(const std::string& path, const FixedLengthRecordsOptions& options)
-      : file_(std::make_shared<const detail::MappedFile>("from_fixed_length_records", path)),
-        record_bytes_(options.record_bytes) {
-    if (record_bytes_ == 0)
-      throw ConfigurationError("from_fixed_length_records: record_bytes must be at least 1, got 0");
-    const std::size_t all = file_->bytes().size();
-    if (options.header_bytes > all || options.footer_bytes > all - options.header_bytes ||
-        (all - options.header_bytes - options.footer_bytes) % record_bytes_ != 0)
-      throw DataError(
-          concat({"from_fixed_length_records: ", path, " has ", all,
-                  " bytes, which are not a header of ", options.header_bytes, ", records of ",
-                  record_bytes_, " and a footer of ", options.footer_bytes}));
-    records_ = {reinterpret_cast<const std::uint8_t*>(file_->bytes().data()) + options.header_bytes,
-                all - options.header_bytes - options.footer_bytes};
-  }
+  RecordFile(const std::string& path, const FixedLengthRecordsOptions& options);
 
   [[nodiscard]] std::size_t size() const noexcept { return records_.size() / record_bytes_; }
   [[nodiscard]] std::span<const std::uint8_t> operator[](std::size_t i) const noexcept {
@@ -93,3 +77,7 @@ template <class F>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/datasets/fixed_length_records.ipp"
+#endif

@@ -36,16 +36,8 @@ struct DecodedImage {
 namespace detail {
 
 /// Takes the memory for an image; refuses one of more than 2^28 pixels before.
-[[nodiscard]] inline DecodedImage blank_image(const std::string& path, std::uint64_t height,
-                                              std::uint64_t width) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 28;
-  if (height == 0 || width == 0 || height > most / width)
-    throw DataError(concat({"image ", path, ": expected from 1 to ", most,
-                            " pixels, the header says ", height, " x ", width}));
-  DecodedImage image{static_cast<std::size_t>(height), static_cast<std::size_t>(width)};
-  image.rgb.resize(image.height * image.width * 3);
-  return image;
-}
+[[nodiscard]] DecodedImage blank_image(const std::string& path, std::uint64_t height,
+                                       std::uint64_t width);
 
 #if defined(LOCKSTEP_HAS_PNG)
 
@@ -161,3 +153,7 @@ struct DecodeImage {
 #endif
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/datasets/image_decoders.ipp"
+#endif

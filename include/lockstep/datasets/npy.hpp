@@ -68,12 +68,10 @@ class NpySource {
   [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept {
     return x_.sample_shape();
   }
-  void describe(PipelineDescription& description) const { description.add({"from_npy"}); }
-  template <class T>
-  void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
-    x_.read(indices, x);
-    if (y_ && !y.empty()) y_->read(indices, y);
-  }
+  void describe(PipelineDescription& description) const;
+  void read(std::span<const std::int64_t> indices, TensorView<float> x, TensorView<float> y) const;
+  void read(std::span<const std::int64_t> indices, TensorView<double> x,
+            TensorView<double> y) const;
 
  private:
   NpyArray x_;
@@ -83,13 +81,18 @@ class NpySource {
 /// A pipeline of the rows of .npy files: samples, and targets where they are given. For the arrays
 /// of an .npz file: `from_npy(NpyArray("data.npz", "x"), NpyArray("data.npz", "y"))`. For a file of
 /// each worker, let the function of from_files return an NpySource.
-[[nodiscard]] inline auto from_npy(NpyArray x, std::optional<NpyArray> y = {}) {
-  return from_source(NpySource(std::move(x), std::move(y)));
+template <class Made = NpySource>
+[[nodiscard]] auto from_npy(NpyArray x, std::optional<NpyArray> y = {}) {
+  return from_source(Made(std::move(x), std::move(y)));
 }
-[[nodiscard]] inline auto from_npy(const std::string& x, const std::string& y) {
-  return from_npy(NpyArray(x), NpyArray(y));
+template <class Made = NpySource>
+[[nodiscard]] auto from_npy(const std::string& x, const std::string& y) {
+  return from_source(Made(NpyArray(x), NpyArray(y)));
 }
-[[nodiscard]] inline auto from_npy(const std::string& x) { return from_npy(NpyArray(x)); }
+template <class Made = NpySource>
+[[nodiscard]] auto from_npy(const std::string& x) {
+  return from_source(Made(NpyArray(x)));
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

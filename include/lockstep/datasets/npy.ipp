@@ -146,4 +146,19 @@ LOCKSTEP_INLINE NpySource::NpySource(NpyArray x, std::optional<NpyArray> y)
                             " samples and ", y_->rows(), " targets"}));
 }
 
+LOCKSTEP_INLINE void NpySource::describe(PipelineDescription& description) const {
+  description.add({"from_npy"});
+}
+
+LOCKSTEP_INLINE void NpySource::read(std::span<const std::int64_t> indices, TensorView<float> x,
+                                     TensorView<float> y) const {
+  x_.read(indices, x);
+  if (y_ && !y.empty()) y_->read(indices, y);
+}
+LOCKSTEP_INLINE void NpySource::read(std::span<const std::int64_t> indices, TensorView<double> x,
+                                     TensorView<double> y) const {
+  x_.read(indices, x);
+  if (y_ && !y.empty()) y_->read(indices, y);
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -60,30 +60,20 @@ struct ParsedExamples {
 class TFRecordSource {
  public:
   /// Throws what TFRecordFile throws.
-  TFRecordSource(std::string path, std::shared_ptr<const ParsedExamples> examples)
-      : file_(std::move(path)), examples_(std::move(examples)) {
-    for (const std::size_t extent : examples_->sample_shape) sample_size_ *= extent;
-  }
+  TFRecordSource(std::string path, std::shared_ptr<const ParsedExamples> examples);
 
   [[nodiscard]] std::int64_t size() const noexcept { return file_.size(); }
   [[nodiscard]] std::size_t sample_size() const noexcept { return sample_size_; }
   [[nodiscard]] std::size_t target_size() const noexcept { return examples_->target_size; }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const { return examples_->sample_shape; }
 
-  template <class T>
-  void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
-    TFRecordFile::Reader reader(file_);
-    std::vector<double> numbers(sample_size_ + (y.empty() ? 0 : target_size()));
-    const auto sample = std::span(numbers).first(sample_size_),
-               target = std::span(numbers).subspan(sample_size_);
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      parse(reader, indices[i], sample, target);
-      for (std::size_t f = 0; f < sample.size(); ++f) x(i, f) = static_cast<T>(sample[f]);
-      for (std::size_t f = 0; f < target.size(); ++f) y(i, f) = static_cast<T>(target[f]);
-    }
-  }
+  void read(std::span<const std::int64_t> indices, TensorView<float> x, TensorView<float> y) const;
+  void read(std::span<const std::int64_t> indices, TensorView<double> x,
+            TensorView<double> y) const;
 
  private:
+  template <class T>
+  void read_records(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const;
   void parse(TFRecordFile::Reader& reader, std::int64_t record, std::span<double> x,
              std::span<double> y) const;
 
@@ -95,10 +85,14 @@ class TFRecordSource {
 /// The reader of from_tfrecords.
 struct TFRecordReader {
   std::shared_ptr<const ParsedExamples> examples;
-  [[nodiscard]] TFRecordSource operator()(const std::string& path) const {
-    return {path, examples};
-  }
+  [[nodiscard]] TFRecordSource operator()(const std::string& path) const;
 };
+
+namespace detail {
+[[nodiscard]] std::shared_ptr<const ParsedExamples> shared_examples(ParsedExamples examples);
+[[nodiscard]] std::shared_ptr<const ParsedExamples> shared_examples(
+    const TFRecordFeatures& features);
+}  // namespace detail
 
 /// A pipeline of tf.train.Examples in TFRecord files, as TensorFlow or TFRecordWriter writes them.
 /// Nothing but the places of the records is held in memory, so that samples are shuffled whatever
@@ -111,16 +105,15 @@ struct TFRecordReader {
 ///                                        .y = {{.key = "label"}}})
 ///                  .shuffle(10'000).batch(64);
 /// @endcode
-[[nodiscard]] inline auto from_tfrecords(std::vector<std::string> paths,
-                                         const TFRecordFeatures& features) {
-  return from_files(
-      std::move(paths),
-      TFRecordReader{std::make_shared<const ParsedExamples>(parse_features(features))});
+template <class Reader = TFRecordReader>
+[[nodiscard]] auto from_tfrecords(std::vector<std::string> paths,
+                                  const TFRecordFeatures& features) {
+  return from_files(std::move(paths), Reader{detail::shared_examples(features)});
 }
 /// The same, by a function of your own.
-[[nodiscard]] inline auto from_tfrecords(std::vector<std::string> paths, ParsedExamples examples) {
-  return from_files(std::move(paths),
-                    TFRecordReader{std::make_shared<const ParsedExamples>(std::move(examples))});
+template <class Reader = TFRecordReader>
+[[nodiscard]] auto from_tfrecords(std::vector<std::string> paths, ParsedExamples examples) {
+  return from_files(std::move(paths), Reader{detail::shared_examples(std::move(examples))});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -71,6 +72,51 @@ LOCKSTEP_INLINE ParsedExamples parse_features(const TFRecordFeatures& features) 
         detail::read_feature(features.x, example, x);
         if (features.y && !y.empty()) detail::read_feature(*features.y, example, y);
       }};
+}
+
+namespace detail {
+
+LOCKSTEP_INLINE std::shared_ptr<const ParsedExamples> shared_examples(ParsedExamples examples) {
+  return std::make_shared<const ParsedExamples>(std::move(examples));
+}
+LOCKSTEP_INLINE std::shared_ptr<const ParsedExamples> shared_examples(
+    const TFRecordFeatures& features) {
+  return shared_examples(parse_features(features));
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE TFRecordSource TFRecordReader::operator()(const std::string& path) const {
+  return {path, examples};
+}
+
+LOCKSTEP_INLINE TFRecordSource::TFRecordSource(std::string path,
+                                               std::shared_ptr<const ParsedExamples> examples)
+    : file_(std::move(path)), examples_(std::move(examples)) {
+  for (const std::size_t extent : examples_->sample_shape) sample_size_ *= extent;
+}
+
+template <class T>
+void TFRecordSource::read_records(std::span<const std::int64_t> indices, TensorView<T> x,
+                                  TensorView<T> y) const {
+  TFRecordFile::Reader reader(file_);
+  std::vector<double> numbers(sample_size_ + (y.empty() ? 0 : target_size()));
+  const auto sample = std::span(numbers).first(sample_size_),
+             target = std::span(numbers).subspan(sample_size_);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    parse(reader, indices[i], sample, target);
+    for (std::size_t f = 0; f < sample.size(); ++f) x(i, f) = static_cast<T>(sample[f]);
+    for (std::size_t f = 0; f < target.size(); ++f) y(i, f) = static_cast<T>(target[f]);
+  }
+}
+
+LOCKSTEP_INLINE void TFRecordSource::read(std::span<const std::int64_t> indices,
+                                          TensorView<float> x, TensorView<float> y) const {
+  read_records(indices, x, y);
+}
+LOCKSTEP_INLINE void TFRecordSource::read(std::span<const std::int64_t> indices,
+                                          TensorView<double> x, TensorView<double> y) const {
+  read_records(indices, x, y);
 }
 
 LOCKSTEP_INLINE void TFRecordSource::parse(TFRecordFile::Reader& reader, std::int64_t record,

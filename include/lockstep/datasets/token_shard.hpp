@@ -44,25 +44,14 @@ class TokenShard {
     return tokens_.size() / options_.bytes_per_token;
   }
   void describe(PipelineDescription& description) const;
-  template <class T>
-  void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      const std::size_t first = static_cast<std::size_t>(indices[i]) * options_.stride;
-      for (std::size_t t = 0; t < options_.sequence_length; ++t) {
-        x(i, t) = static_cast<T>(token(first + t));
-        if (!y.empty()) y(i, t) = static_cast<T>(token(first + t + 1));
-      }
-    }
-  }
+  void read(std::span<const std::int64_t> indices, TensorView<float> x, TensorView<float> y) const;
+  void read(std::span<const std::int64_t> indices, TensorView<double> x,
+            TensorView<double> y) const;
 
  private:
-  [[nodiscard]] std::uint32_t token(std::size_t i) const noexcept {
-    std::uint32_t value = 0;
-    for (std::size_t b = options_.bytes_per_token; b > 0; --b)
-      value =
-          value << 8 | static_cast<std::uint32_t>(tokens_[i * options_.bytes_per_token + b - 1]);
-    return value;
-  }
+  template <class T>
+  void read_tokens(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const;
+  [[nodiscard]] std::uint32_t token(std::size_t i) const noexcept;
 
   TokenShardOptions options_;
   std::shared_ptr<const detail::MappedFile> file_;
@@ -70,15 +59,20 @@ class TokenShard {
   std::int64_t size_ = 0;
 };
 
+/// The reader of from_token_shards.
+struct TokenShardReader {
+  TokenShardOptions options;
+  [[nodiscard]] TokenShard operator()(const std::string& path) const;
+};
+
 /// A pipeline of the samples of several shards; with AutoShardPolicy::file each worker reads its
 /// own.
 /// @code
 /// from_token_shards({"train.bin"}, {.sequence_length = 256}).shuffle(100'000).batch(32)
 /// @endcode
-[[nodiscard]] inline auto from_token_shards(std::vector<std::string> paths,
-                                            TokenShardOptions options) {
-  return from_files(std::move(paths),
-                    [options](const std::string& path) { return TokenShard(path, options); });
+template <class Reader = TokenShardReader>
+[[nodiscard]] auto from_token_shards(std::vector<std::string> paths, TokenShardOptions options) {
+  return from_files(std::move(paths), Reader{options});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -33,4 +33,36 @@ LOCKSTEP_INLINE void TokenShard::describe(PipelineDescription& description) cons
       {"from_token_shards(", options_.sequence_length, ", stride ", options_.stride, ")"});
 }
 
+LOCKSTEP_INLINE std::uint32_t TokenShard::token(std::size_t i) const noexcept {
+  std::uint32_t value = 0;
+  for (std::size_t b = options_.bytes_per_token; b > 0; --b)
+    value = value << 8 | static_cast<std::uint32_t>(tokens_[i * options_.bytes_per_token + b - 1]);
+  return value;
+}
+
+template <class T>
+void TokenShard::read_tokens(std::span<const std::int64_t> indices, TensorView<T> x,
+                             TensorView<T> y) const {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::size_t first = static_cast<std::size_t>(indices[i]) * options_.stride;
+    for (std::size_t t = 0; t < options_.sequence_length; ++t) {
+      x(i, t) = static_cast<T>(token(first + t));
+      if (!y.empty()) y(i, t) = static_cast<T>(token(first + t + 1));
+    }
+  }
+}
+
+LOCKSTEP_INLINE void TokenShard::read(std::span<const std::int64_t> indices, TensorView<float> x,
+                                      TensorView<float> y) const {
+  read_tokens(indices, x, y);
+}
+LOCKSTEP_INLINE void TokenShard::read(std::span<const std::int64_t> indices, TensorView<double> x,
+                                      TensorView<double> y) const {
+  read_tokens(indices, x, y);
+}
+
+LOCKSTEP_INLINE TokenShard TokenShardReader::operator()(const std::string& path) const {
+  return {path, options};
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
