@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/huge_pages.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -18,18 +17,16 @@ class ByteParts {
   /// A single part; as a span, a vector becomes one by itself.
   template <class Bytes>
     requires std::convertible_to<const Bytes&, std::span<const std::byte>>
-  ByteParts(const Bytes& bytes) : parts_{std::span<const std::byte>(bytes)} {}
+  ByteParts(const Bytes& bytes) {
+    add(bytes);
+  }
 
-  void add(std::span<const std::byte> part) { parts_.push_back(part); }
+  void add(std::span<const std::byte> part);
 
   [[nodiscard]] auto begin() const noexcept { return parts_.begin(); }
   [[nodiscard]] auto end() const noexcept { return parts_.end(); }
   /// Of all parts together.
-  [[nodiscard]] std::size_t size() const noexcept {
-    std::size_t size = 0;
-    for (const std::span<const std::byte> part : parts_) size += part.size();
-    return size;
-  }
+  [[nodiscard]] std::size_t size() const noexcept;
 
  private:
   std::vector<std::span<const std::byte>> parts_;
@@ -39,14 +36,11 @@ namespace detail {
 
 /// Copies `source` into the memory that `bytes` has, if that is enough. New memory asks for huge
 /// pages, because it will be used again (the first use of a huge page is dearer).
-inline void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes) {
-  bytes.clear();
-  if (source.size() > bytes.capacity()) {
-    bytes.reserve(source.size());
-    ask_for_huge_pages(bytes.data(), source.size());
-  }
-  bytes.insert(bytes.end(), source.begin(), source.end());
-}
+void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes);
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/checkpoint/byte_parts.ipp"
+#endif

@@ -18,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// begin as checkpoints do (ModelCheckpoint's), in the order in which they were written.
 class CheckpointWatch {
  public:
-  explicit CheckpointWatch(std::string directory) : directory_(std::move(directory)) {}
+  explicit CheckpointWatch(std::string directory);
 
   /// The oldest that was not found before; nothing when there is none, or no such folder yet.
   /// Passes over those that are damaged, or deleted meanwhile, or too large for a model whose

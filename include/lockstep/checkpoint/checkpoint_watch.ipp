@@ -17,6 +17,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+LOCKSTEP_INLINE CheckpointWatch::CheckpointWatch(std::string directory)
+    : directory_(std::move(directory)) {}
+
 LOCKSTEP_INLINE bool begins_as_checkpoint(const std::string& path) {
   const File<> file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   std::array<char, checkpoint_magic.size()> begin{};

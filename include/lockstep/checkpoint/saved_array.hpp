@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -46,25 +44,16 @@ constexpr const char* scalar_name() {
 inline constexpr std::size_t most_extents = 64;
 
 /// Bytes of one element. Throws DataError for a type that is neither float32 nor float64.
-inline std::size_t scalar_size(std::string_view scalar) {
-  if (scalar == scalar_name<float>()) return sizeof(float);
-  if (scalar == scalar_name<double>()) return sizeof(double);
-  throw DataError(concat({"unknown scalar type '", scalar, "', expected float32 or float64"}));
-}
+[[nodiscard]] std::size_t scalar_size(std::string_view scalar);
 
 /// Bytes of an array with elements of `element` bytes; nothing when the number does not fit in 64
 /// bits.
-inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents,
-                                               std::size_t element) {
-  std::uint64_t size = element;
-  bool overflow = false, empty = false;
-  for (const std::uint64_t extent : extents) {
-    empty = empty || extent == 0;
-    overflow = overflow || __builtin_mul_overflow(size, extent, &size);
-  }
-  if (empty) return 0;
-  return overflow ? std::nullopt : std::optional(size);
-}
+[[nodiscard]] std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents,
+                                                      std::size_t element);
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/checkpoint/saved_array.ipp"
+#endif
