@@ -6,12 +6,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/records/framing.hpp"
 #include "lockstep/records/growing_file.hpp"
-#include "lockstep/records/tfrecord_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -31,24 +28,13 @@ class TFRecordWriter {
 
   /// Makes the file, and missing parent folders. To append to records of which the last is cut
   /// off, or one is damaged, is refused: no reader would get past it (DataError, as TFRecordFile).
-  explicit TFRecordWriter(std::string path, Mode mode = Mode::replace) : file_(std::move(path)) {
-    if (mode == Mode::replace)
-      file_.truncate(0);
-    else if (file_.size() > 0)
-      (void)TFRecordFile(file_.path());
-  }
+  explicit TFRecordWriter(std::string path, Mode mode = Mode::replace);
   /// Goes on behind the first `size` bytes of a file, a whole number of records, and throws away
   /// what follows them.
-  TFRecordWriter(std::string path, std::uint64_t size) : file_(std::move(path)) {
-    file_.truncate(size);
-  }
+  TFRecordWriter(std::string path, std::uint64_t size);
 
-  void write(std::span<const std::byte> record) {
-    put(detail::record_head(record.size()));
-    put(record);
-    put(detail::record_tail(record));
-  }
-  void write(std::string_view record) { write(std::as_bytes(std::span(record))); }
+  void write(std::span<const std::byte> record);
+  void write(std::string_view record);
   /// Anything that has `serialize()`: an Example.
   template <class Message>
     requires requires(const Message& message) { std::string_view(message.serialize()); }
@@ -66,11 +52,13 @@ class TFRecordWriter {
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
 
  private:
-  void put(std::span<const std::byte> bytes) {
-    file_.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  }
+  void put(std::span<const std::byte> bytes);
 
   detail::GrowingFile file_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/records/tfrecord_writer.ipp"
+#endif
