@@ -4,13 +4,9 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/onnx/graph.hpp"
 #include "lockstep/onnx/operators.hpp"
@@ -25,27 +21,12 @@ struct ExportOnnxOptions {
 
 namespace detail {
 
-template <class Net, class T>
-std::string onnx_model(const TrainerHandle<T>& trainer, const ExportOnnxOptions& options) {
-  if (options.input.empty() || options.output.empty() || options.input == options.output)
-    throw ConfigurationError("export_onnx: input and output need two different names");
-  using In = typename Net::InputShape;
-  const auto is_trained = Net::template variable_order<In>();
-  std::vector<OnnxArray> trained, state;
-  std::size_t i = 0;
-  for (const NamedArray<T>& array : trainer.named_arrays(0)) {
-    OnnxArray& copy = (is_trained[i++] ? trained : state).emplace_back();
-    copy.name = array.name;
-    copy.shape.assign(array.variable->shape().begin(), array.variable->shape().end());
-    for (const T value : array.values) copy.values.push_back(static_cast<float>(value));
-  }
-  using Out = typename Net::template Output<In>;
-  OnnxGraph graph(options.input, In::extents, std::move(trained), std::move(state));
-  OnnxOperator<Net>::template write<In>(graph);
-  graph.to_sequences(Out::extents);
-  return graph.serialize(options.output, Out::extents,
-                         concat({version_major, ".", version_minor, ".", version_patch}));
-}
+/// Throws ConfigurationError unless there are two different names.
+void check_names(const ExportOnnxOptions& options);
+
+/// Writes the graph as a file.
+void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOnnxOptions& options,
+                std::span<const std::size_t> output_shape);
 
 }  // namespace detail
 
@@ -64,8 +45,24 @@ void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
                  const std::string& path, const ExportOnnxOptions& options = {}) {
   using Files = detail::ModelFiles<Model<Net, T, S, LossType, OptimizerType, Metrics...>>;
   const auto& trainer = Files::trainer(model);
-  const std::string bytes = detail::onnx_model<Net>(trainer, options);
-  if (trainer.strategy().is_chief()) write_file_atomically(path, std::as_bytes(std::span(bytes)));
+  detail::check_names(options);
+  using In = typename Net::InputShape;
+  using Out = typename Net::template Output<In>;
+  detail::OnnxGraph graph(options.input, In::extents);
+  const auto is_trained = Net::template variable_order<In>();
+  std::size_t i = 0;
+  for (const auto& array : trainer.named_arrays(0)) {
+    float* to = graph.add_variable(is_trained[i++], array.name, array.variable->shape(),
+                                   array.values.size());
+    for (const T value : array.values) *to++ = static_cast<float>(value);
+  }
+  detail::OnnxOperator<Net>::template write<In>(graph);
+  graph.to_sequences(Out::extents);
+  if (trainer.strategy().is_chief()) detail::write_onnx(path, graph, options, Out::extents);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/onnx/export_onnx.ipp"
+#endif

@@ -55,9 +55,14 @@ class OnnxGraph {
     bool is_tokens = false;  ///< [batch * positions x token]
   };
 
-  /// `trained` and `state`: the model's variables, in order.
-  OnnxGraph(std::string input, std::span<const std::size_t> sample_shape,
-            std::vector<OnnxArray> trained, std::vector<OnnxArray> state);
+  OnnxGraph(std::string input, std::span<const std::size_t> sample_shape);
+  OnnxGraph(const OnnxGraph&) = delete;
+  OnnxGraph& operator=(const OnnxGraph&) = delete;
+  ~OnnxGraph();
+
+  /// Before the layers: the model's variables, in order. Returns where its `size` values belong.
+  float* add_variable(bool is_trained, const std::string& name, std::span<const std::size_t> shape,
+                      std::size_t size);
 
   [[nodiscard]] Value& value() noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }

@@ -28,13 +28,20 @@ LOCKSTEP_INLINE ProtoWriter onnx_value_info(const std::string& name,
   return info.text(1, name).message(2, type.message(1, tensor));
 }
 
-LOCKSTEP_INLINE OnnxGraph::OnnxGraph(std::string input, std::span<const std::size_t> sample_shape,
-                                     std::vector<OnnxArray> trained, std::vector<OnnxArray> state)
+LOCKSTEP_INLINE OnnxGraph::OnnxGraph(std::string input, std::span<const std::size_t> sample_shape)
     : value_{.name = input, .rank = sample_shape.size()},
       input_(std::move(input)),
-      input_shape_(sample_shape.begin(), sample_shape.end()),
-      trained_(std::move(trained)),
-      state_(std::move(state)) {}
+      input_shape_(sample_shape.begin(), sample_shape.end()) {}
+
+LOCKSTEP_INLINE OnnxGraph::~OnnxGraph() = default;
+
+LOCKSTEP_INLINE float* OnnxGraph::add_variable(bool is_trained, const std::string& name,
+                                               std::span<const std::size_t> shape,
+                                               std::size_t size) {
+  std::vector<OnnxArray>& arrays = is_trained ? trained_ : state_;
+  arrays.push_back({name, {shape.begin(), shape.end()}, std::vector<float>(size)});
+  return arrays.back().values.data();
+}
 
 LOCKSTEP_INLINE const OnnxArray& OnnxGraph::take(bool trained) {
   if (trained && !is_frozen_) return trained_.at(next_trained_++);

@@ -76,21 +76,15 @@ struct OnnxOperator<Repeat<Times, L>> {
 /// The layers beside each other.
 template <class In, class... Branches>
 void write_branches(OnnxGraph& graph, std::string_view op, double factor) {
-  const OnnxGraph::Value input = graph.value();
-  const std::string mask = graph.mask();
-  std::string mask_of_outputs;  // the first that there is
-  std::vector<OnnxGraph::Value> outputs;
+  OnnxBranches branches(graph);
   const auto write_branch = [&]<class Branch>(std::type_identity<Branch>) {
-    graph.set_value(input);
-    graph.set_mask(mask);
+    branches.begin();
     write_layer<In, Branch>(graph);
     graph.to_sequences(OutputShape<Branch, In>::Type::extents);
-    outputs.push_back(graph.value());
-    if (mask_of_outputs.empty()) mask_of_outputs = graph.mask();
+    branches.end();
   };
   (write_branch(std::type_identity<Branches>{}), ...);
-  onnx_merge(graph, op, std::move(outputs), factor);
-  graph.set_mask(mask_of_outputs);
+  branches.merge(op, factor);
 }
 template <class Merge, class... Branches>
 struct OnnxOperator<Parallel<Merge, Branches...>> {

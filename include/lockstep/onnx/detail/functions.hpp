@@ -23,9 +23,28 @@ void onnx_leaky_relu(OnnxGraph& graph, double slope);
 void onnx_relu6(OnnxGraph& graph);
 /// The products of each token with all rows of that table.
 void onnx_tied_logits(OnnxGraph& graph, const std::string& table);
-/// `op` over the outputs of branches: Add, Mul, or Concat, which takes the last axis.
-void onnx_merge(OnnxGraph& graph, std::string_view op, std::vector<OnnxGraph::Value> branches,
-                double factor);
+
+/// Layers beside each other, which are all given the value that there was before.
+class OnnxBranches {
+ public:
+  explicit OnnxBranches(OnnxGraph& graph);
+  OnnxBranches(const OnnxBranches&) = delete;
+  OnnxBranches& operator=(const OnnxBranches&) = delete;
+  ~OnnxBranches();
+
+  // Before a branch is written, and behind it.
+  void begin();
+  void end();
+  /// `op` over the outputs: Add, Mul, or Concat, which takes the last axis. The mask is that of the
+  /// first branch that has one.
+  void merge(std::string_view op, double factor);
+
+ private:
+  OnnxGraph& graph_;
+  OnnxGraph::Value input_;
+  std::string mask_, mask_of_outputs_;
+  std::vector<OnnxGraph::Value> outputs_;
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

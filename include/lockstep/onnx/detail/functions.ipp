@@ -65,26 +65,41 @@ LOCKSTEP_INLINE void onnx_gelu_tanh(OnnxGraph& graph) {
                          graph.node("Add", {inner, graph.number(1)})});
 }
 
-LOCKSTEP_INLINE void onnx_merge(OnnxGraph& graph, std::string_view op,
-                                std::vector<OnnxGraph::Value> branches, double factor) {
-  for (OnnxGraph::Value& branch : branches) {  // all lie as the first one
-    graph.value() = branch;
-    graph.lay_out(branches.front().channels_first);
-    branch = graph.value();
+LOCKSTEP_INLINE OnnxBranches::OnnxBranches(OnnxGraph& graph)
+    : graph_(graph), input_(graph.value()), mask_(graph.mask()) {}
+
+LOCKSTEP_INLINE OnnxBranches::~OnnxBranches() = default;
+
+LOCKSTEP_INLINE void OnnxBranches::begin() {
+  graph_.set_value(input_);
+  graph_.set_mask(mask_);
+}
+
+LOCKSTEP_INLINE void OnnxBranches::end() {
+  outputs_.push_back(graph_.value());
+  if (mask_of_outputs_.empty()) mask_of_outputs_ = graph_.mask();
+}
+
+LOCKSTEP_INLINE void OnnxBranches::merge(std::string_view op, double factor) {
+  for (OnnxGraph::Value& output : outputs_) {  // all lie as the first one
+    graph_.value() = output;
+    graph_.lay_out(outputs_.front().channels_first);
+    output = graph_.value();
   }
-  graph.value() = branches.front();
+  graph_.set_value(outputs_.front());
+  graph_.set_mask(mask_of_outputs_);
   if (op == "Concat") {
     std::vector<std::string> inputs;
-    inputs.reserve(branches.size());
-    for (const OnnxGraph::Value& branch : branches) inputs.push_back(branch.name);
-    graph.value().name = graph.node(
+    inputs.reserve(outputs_.size());
+    for (const OnnxGraph::Value& output : outputs_) inputs.push_back(output.name);
+    graph_.value().name = graph_.node(
         op, inputs,
-        {{"axis", {graph.value().channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
+        {{"axis", {graph_.value().channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
     return;
   }
-  for (std::size_t i = 1; i < branches.size(); ++i)
-    graph.value().name = graph.node(op, {graph.value().name, branches[i].name});
-  if (factor != 1) onnx_rescale(graph, factor, 0);
+  for (std::size_t i = 1; i < outputs_.size(); ++i)
+    graph_.value().name = graph_.node(op, {graph_.value().name, outputs_[i].name});
+  if (factor != 1) onnx_rescale(graph_, factor, 0);
 }
 
 LOCKSTEP_INLINE void onnx_tied_logits(OnnxGraph& graph, const std::string& table) {
