@@ -4,20 +4,48 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/all_slots.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// The folder of a CheckpointManager, which only the chief has.
+class ManagedFolder {
+ public:
+  /// Throws what the constructor of CheckpointManager throws.
+  ManagedFolder(CheckpointManagerOptions options, bool is_chief);
+
+  /// Whether there is one, and checkpoint_interval allows a save.
+  [[nodiscard]] bool due(std::int64_t updates) const noexcept;
+  /// When due.
+  std::string save(const TrainingState& state, std::optional<std::int64_t> number);
+  /// The newest checkpoint that can be read, on every worker; an empty path without any.
+  /// `expected`: bytes of the model's arrays.
+  struct Newest {
+    std::string path = {};
+    std::vector<std::byte> bytes = {};
+  };
+  [[nodiscard]] Newest newest(AnyStrategy& strategy, std::uint64_t expected);
+  /// It was restored.
+  void restored(std::int64_t updates) noexcept;
+  void finish() const;
+  [[nodiscard]] std::vector<std::string> checkpoints() const;
+
+ private:
+  std::optional<CheckpointFolder> folder_;
+};
+
+}  // namespace detail
 
 /// Saves checkpoints under growing numbers in a folder, deletes the oldest, and restores the newest
 /// that can be read. A file named "checkpoint" in the folder lists them, as TensorFlow's does;
@@ -36,10 +64,7 @@ class CheckpointManager {
   /// Throws ConfigurationError for wrong options; on the chief also Error when the folder's list
   /// cannot be read.
   CheckpointManager(CheckpointType& checkpoint, CheckpointManagerOptions options)
-      : checkpoint_(checkpoint) {
-    options.validate();
-    if (strategy().is_chief()) folder_.emplace(std::move(options));
-  }
+      : checkpoint_(checkpoint), folder_(std::move(options), strategy().is_chief()) {}
 
   /// Saves under the next number, or `checkpoint_number`, and returns the path. Returns nothing on
   /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
@@ -47,8 +72,8 @@ class CheckpointManager {
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
     const detail::AllSlots all_slots(*CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
-    if (!folder_ || !folder_->due(updates)) return std::nullopt;
-    return folder_->save(checkpoint_.state(), checkpoint_number);
+    if (!folder_.due(updates)) return std::nullopt;
+    return folder_.save(checkpoint_.state(), checkpoint_number);
   }
 
   /// Restores, on all workers, the newest checkpoint that can be read, and returns its path; warns
@@ -56,47 +81,31 @@ class CheckpointManager {
   /// counts as begun from here on, even after finish. Throws ConfigurationError when the checkpoint
   /// belongs to another program.
   std::optional<std::string> restore_or_initialize() {
-    detail::FileContents path, state;
-    if (folder_) {
-      try {
-        folder_->begin();
-        if (auto found =
-                folder_->newest(CheckpointType::Files::trainer(checkpoint_.model_).state_bytes())) {
-          const auto text = std::as_bytes(std::span(found->path));
-          path.bytes.assign(text.begin(), text.end());
-          state.bytes = std::move(found->bytes);
-        }
-      } catch (const Error& error) {
-        path = detail::unreadable(error);
-      }
-    }
-    const detail::FileCall call{.name = "restore_or_initialize", .arguments = {}};
-    const std::vector<std::byte> name =
-        detail::contents_from_chief(strategy(), call, std::move(path));
-    if (name.empty()) return std::nullopt;
-    std::string restored(reinterpret_cast<const char*>(name.data()), name.size());
-    checkpoint_.decode(restored, detail::contents_from_chief(strategy(), call, std::move(state)));
-    if (folder_) folder_->restored(checkpoint_.model_.iterations());
-    return restored;
+    const detail::ManagedFolder::Newest found = folder_.newest(
+        strategy(), CheckpointType::Files::trainer(checkpoint_.model_).state_bytes());
+    if (found.path.empty()) return std::nullopt;
+    checkpoint_.decode(found.path, found.bytes);
+    folder_.restored(checkpoint_.model_.iterations());
+    return found.path;
   }
 
   /// Says in the folder, after the last save, that training has ended, so that a SidecarEvaluator
   /// ends as well. Throws Error naming the path.
-  void finish() const {
-    if (folder_) folder_->finish();
-  }
+  void finish() const { folder_.finish(); }
 
   /// The paths of the checkpoints that are kept, oldest first; on other workers than the chief
   /// none.
-  [[nodiscard]] std::vector<std::string> checkpoints() const {
-    return folder_ ? folder_->checkpoints() : std::vector<std::string>{};
-  }
+  [[nodiscard]] std::vector<std::string> checkpoints() const { return folder_.checkpoints(); }
 
  private:
   auto& strategy() { return CheckpointType::Files::trainer(checkpoint_.model_).strategy(); }
 
   CheckpointType& checkpoint_;
-  std::optional<detail::CheckpointFolder> folder_;
+  detail::ManagedFolder folder_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/saving/checkpoint_manager.ipp"
+#endif

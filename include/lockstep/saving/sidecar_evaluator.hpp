@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_watch.hpp"
-#include "lockstep/checkpoint/training_end.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/logs.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/saving/evaluation_results.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -42,22 +41,25 @@ struct SidecarEvaluatorOptions {
 
 namespace detail {
 
-/// Waits between two looks into the folder, up to the timeout.
-class CheckpointPoll {
+/// What a SidecarEvaluator does whatever the model is: it follows the folder, and keeps the results.
+class EvaluationLoop {
  public:
-  explicit CheckpointPoll(const SidecarEvaluatorOptions& options) : options_(options) {}
-  void renew() { since_ = Clock::now(); }
-  /// Sleeps for poll_interval. Throws Error when the timeout has passed since the last renew.
-  void wait() const;
+  /// Throws what the constructor of SidecarEvaluator throws.
+  EvaluationLoop(SidecarEvaluatorOptions options, int num_workers);
+
+  [[nodiscard]] const SidecarEvaluatorOptions& options() const noexcept { return options_; }
+
+  /// Calls `evaluate` for each checkpoint that has no row yet, until training has ended. `expected`:
+  /// bytes of the model's arrays.
+  std::vector<CheckpointEvaluation> run(
+      FunctionRef<std::uint64_t()> expected,
+      FunctionRef<Logs(const std::string& path, const TrainingState& state)> evaluate);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  const SidecarEvaluatorOptions& options_;
-  Clock::time_point since_ = Clock::now();
+  SidecarEvaluatorOptions options_;
+  CheckpointWatch watch_;
+  EvaluationResults results_;
 };
-
-void log_evaluation(const std::string& path, const CheckpointEvaluation& evaluation);
-void warn_of_weights_alone(const std::string& path);
 
 }  // namespace detail
 
@@ -89,16 +91,7 @@ class SidecarEvaluator {
   SidecarEvaluator(Model& model, AnyDataset data, SidecarEvaluatorOptions options)
       : model_(model),
         data_(std::move(data)),
-        options_(std::move(options)),
-        watch_(options_.checkpoint_dir),
-        results_(options_.results) {
-    options_.validate();
-    if (Files::trainer(model).strategy().num_workers() != 1)
-      throw ConfigurationError(
-          "SidecarEvaluator: evaluates in one process, and the model has a strategy of several "
-          "workers: give it a "
-          "OneDeviceStrategy or a MirroredStrategy");
-  }
+        loop_(std::move(options), Files::trainer(model).strategy().num_workers()) {}
 
   /// Evaluates the checkpoints that are there, oldest first, and those that come, until training
   /// has ended. The callbacks are those of Model::evaluate. Returns what it evaluated itself, in
@@ -106,51 +99,20 @@ class SidecarEvaluator {
   /// difference, and Error when no checkpoint has come for `timeout`.
   template <class... Callbacks>
   std::vector<CheckpointEvaluation> start(Callbacks&&... callbacks) {
-    std::vector<CheckpointEvaluation> evaluated;
-    detail::CheckpointPoll poll(options_);
-    while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
-      // Asked first, because the end is said after the last save.
-      const bool ended = training_has_ended(options_.checkpoint_dir);
-      if (const auto found = watch_.next(Files::trainer(model_).state_bytes())) {
-        if (auto evaluation = evaluate(*found, callbacks...))
-          evaluated.push_back(std::move(*evaluation));
-        poll.renew();
-      } else if (ended) {
-        break;
-      } else {
-        poll.wait();
-      }
-    }
-    return evaluated;
+    return loop_.run(
+        [&] { return Files::trainer(model_).state_bytes(); },
+        [&](const std::string& path, const TrainingState& state) {
+          detail::naming_file("SidecarEvaluator", path,
+                              [&] { detail::restore(*Files::trainer(model_), state); });
+          return model_.evaluate(
+              data_, EvaluateOptions{.verbose = 0, .steps = loop_.options().steps}, callbacks...);
+        });
   }
 
  private:
-  template <class... Callbacks>
-  std::optional<CheckpointEvaluation> evaluate(const detail::FoundCheckpoint& found,
-                                               Callbacks&... callbacks) {
-    const TrainingState state = decode_checkpoint(found.bytes);
-    CheckpointEvaluation evaluation{.checkpoint = found.path.substr(found.path.rfind('/') + 1),
-                                    .iterations = state.iterations,
-                                    .logs = {}};
-    if (state.signature.empty()) {
-      detail::warn_of_weights_alone(found.path);
-      return std::nullopt;
-    }
-    if (results_.contains(evaluation.checkpoint, evaluation.iterations)) return std::nullopt;
-    detail::naming_file("SidecarEvaluator", found.path,
-                        [&] { detail::restore(*Files::trainer(model_), state); });
-    evaluation.logs = model_.evaluate(data_, EvaluateOptions{.verbose = 0, .steps = options_.steps},
-                                      callbacks...);
-    results_.append(evaluation);
-    if (options_.verbose > 0) detail::log_evaluation(found.path, evaluation);
-    return evaluation;
-  }
-
   Model& model_;
   AnyDataset data_;
-  SidecarEvaluatorOptions options_;
-  detail::CheckpointWatch watch_;
-  detail::EvaluationResults results_;
+  detail::EvaluationLoop loop_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
