@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <Eigen/Core>
 #include <limits>
 #include <string>
 #include <string_view>

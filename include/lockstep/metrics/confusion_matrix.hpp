@@ -1,8 +1,6 @@
 // How often each class was taken for each.
 #pragma once
 
-#include <Eigen/Core>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -13,8 +11,12 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
+
+namespace Eigen {
+template <class Scalar, int Rows, int Columns, int Options, int MostRows, int MostColumns>
+class Matrix;  // a caller of matrix() has the rest of Eigen
+}
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -30,9 +32,7 @@ struct ConfusionMatrix {
   [[nodiscard]] static std::size_t state_size(std::size_t outputs) {
     return classes_of(outputs) * classes_of(outputs);
   }
-  [[nodiscard]] std::string description() const {
-    return detail::describe_metric("confusion_matrix", {{"threshold", threshold, 0.5}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws DataError for a target that is no class.
   template <class T>
@@ -52,15 +52,7 @@ struct ConfusionMatrix {
   }
 
   /// The share of rows on the diagonal.
-  [[nodiscard]] double result(std::span<const double> state) const {
-    const std::size_t classes = side_of(state);
-    double right = 0, all = 0;
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      all += state[i];
-      if (i % (classes + 1) == 0) right += state[i];
-    }
-    return all > 0 ? right / all : 0.0;
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 
   template <class Set>
   void report(std::span<const double> state, Set&& set) const {
@@ -70,25 +62,18 @@ struct ConfusionMatrix {
   }
 
   /// The counts that evaluate or fit has left in the logs: a row for each class, a column for each
-  /// predicted one. `key`: that of the metric, with its prefix. Throws Error when the logs have
-  /// none.
-  [[nodiscard]] static Eigen::MatrixXd matrix(const Logs& logs,
-                                              std::string_view key = "confusion_matrix") {
-    Eigen::Index classes = 0;
-    while (logs.contains(concat({key, "_0_", classes}))) ++classes;
-    Eigen::MatrixXd counts(classes, classes);
-    if (classes == 0) (void)logs.at(concat({key, "_0_0"}));
-    for (Eigen::Index row = 0; row < classes; ++row)
-      for (Eigen::Index column = 0; column < classes; ++column)
-        counts(row, column) = logs.at(concat({key, "_", row, "_", column}));
-    return counts;
-  }
+  /// predicted one, as an Eigen::MatrixXd (the caller includes <Eigen/Core>). `key`: that of the
+  /// metric, with its prefix. Throws Error when the logs have none.
+  [[nodiscard]] static Eigen::Matrix<double, -1, -1, 0, -1, -1> matrix(
+      const Logs& logs, std::string_view key = "confusion_matrix");
 
  private:
   static std::size_t classes_of(std::size_t outputs) { return outputs > 1 ? outputs : 2; }
-  static std::size_t side_of(std::span<const double> state) {
-    return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
-  }
+  static std::size_t side_of(std::span<const double> state);
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/confusion_matrix.ipp"
+#endif

@@ -23,17 +23,8 @@ struct MetricOption {
 
 /// "precision(top_k=3)"; "precision" where nothing is changed, which is what files of the time
 /// before options were described have.
-[[nodiscard, gnu::cold]] inline std::string describe_metric(
-    std::string_view name, std::initializer_list<MetricOption> options) {
-  std::string text(name);
-  const char* separator = "(";
-  for (const MetricOption& entry : options) {
-    if (entry.option.value == entry.standard.value) continue;
-    text.append(separator).append(entry.option.name).append("=").append(entry.option.value);
-    separator = ", ";
-  }
-  return separator[0] == '(' ? text : text + ")";
-}
+[[nodiscard, gnu::cold]] std::string describe_metric(std::string_view name,
+                                                     std::initializer_list<MetricOption> options);
 
 /// The text of an option that need not be given.
 template <class V>
@@ -42,3 +33,7 @@ template <class V>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/describe_metric.ipp"
+#endif
