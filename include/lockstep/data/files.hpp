@@ -1,7 +1,6 @@
 // Samples that are spread over several files.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,13 +12,11 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/scratch.hpp"
-#include "lockstep/data/shard.hpp"
 #include "lockstep/data/source.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
@@ -50,6 +47,56 @@ struct FileShapes {
 /// Throws DataError when the second file's differ from the first's.
 void check_same_shapes(const FileShapes& first, const FileShapes& next);
 
+/// Which samples are in which file of a list, of which each worker may have some files.
+///
+/// The global number of a sample is its row, with the number of the file above bit 40.
+class FileRows {
+ public:
+  /// Throws ConfigurationError when there are no files.
+  explicit FileRows(std::size_t files);
+
+  /// Files of this worker.
+  [[nodiscard]] std::size_t count() const noexcept { return mine_.size(); }
+  /// The number in the list of this worker's file i.
+  [[nodiscard]] std::size_t file(std::size_t i) const noexcept { return mine_[i]; }
+  /// The reverse.
+  [[nodiscard]] std::size_t place_of(std::size_t file) const noexcept;
+  /// Keeps a worker's files. Throws ConfigurationError when there would be none.
+  void shard(int num_shards, int index);
+
+  /// The next file has so many rows.
+  void add(std::int64_t rows);
+  /// Of all files that were added.
+  [[nodiscard]] std::int64_t rows() const noexcept { return ends_.back(); }
+  /// The global number of this worker's sample i.
+  [[nodiscard]] std::int64_t number(std::int64_t i) const;
+  [[nodiscard]] static std::size_t file_of(std::int64_t number) noexcept;
+  [[nodiscard]] static std::int64_t row_of(std::int64_t number) noexcept;
+
+ private:
+  std::vector<std::size_t> mine_;
+  std::vector<std::int64_t> ends_;  ///< samples up to and with each file
+};
+
+/// Goes through the samples of a batch file by file.
+class FileByFile {
+ public:
+  /// `numbers` must stay until the end.
+  void begin(std::span<const std::int64_t> numbers);
+  /// Goes to the next file; false at the end.
+  bool next();
+  [[nodiscard]] std::size_t file() const noexcept { return file_; }
+  /// Rows of the file, and where they belong in the batch.
+  [[nodiscard]] std::span<const std::int64_t> rows() const noexcept;
+  [[nodiscard]] const std::size_t* places() const noexcept { return order_.data() + begin_; }
+
+ private:
+  std::span<const std::int64_t> numbers_;
+  std::vector<std::size_t> order_;
+  std::vector<std::int64_t> rows_;
+  std::size_t begin_ = 0, end_ = 0, file_ = 0;
+};
+
 /// The parts of a list of files that were loaded so far; shared by the copies of a dataset.
 template <class Reader, class Contents>
 class FileCache {
@@ -79,8 +126,7 @@ class FileCache {
 /// the files i with i % num_workers == w and never opens the others.
 ///
 /// A file is loaded when it is first needed, and stays loaded. The sizes and the shape of a sample
-/// need one file, size() all of them. The global number of a sample is its row, with the number of
-/// the file above bit 40.
+/// need one file, size() all of them.
 template <class Reader>
 class FileSource {
   static_assert(
@@ -92,38 +138,26 @@ class FileSource {
       "what from_files returns");
   using Contents =
       decltype(detail::file_contents(std::declval<Reader&>()(std::declval<const std::string&>())));
-  static constexpr int row_bits = 40;
-  static constexpr std::int64_t row_mask = (std::int64_t{1} << row_bits) - 1;
 
  public:
   /// Throws ConfigurationError when there are no paths.
-  FileSource(std::vector<std::string> paths, Reader reader) {
-    if (paths.empty()) throw ConfigurationError("from_files: the list of files is empty");
-    for (std::size_t i = 0; i < paths.size(); ++i) mine_.push_back(i);
-    cache_ =
-        std::make_shared<detail::FileCache<Reader, Contents>>(std::move(paths), std::move(reader));
-  }
+  FileSource(std::vector<std::string> paths, Reader reader)
+      : list_(paths.size()),
+        cache_(std::make_shared<detail::FileCache<Reader, Contents>>(std::move(paths),
+                                                                     std::move(reader))) {}
 
   [[nodiscard]] std::int64_t num_files() const noexcept {
-    return static_cast<std::int64_t>(mine_.size());
+    return static_cast<std::int64_t>(list_.count());
   }
 
   void shard_files(int num_shards, int index) {
-    check_shard(num_shards, index);
-    std::vector<std::size_t> kept;
-    for (std::size_t i = 0; i < mine_.size(); ++i)
-      if (shard_of(static_cast<std::int64_t>(i), num_shards) == index) kept.push_back(mine_[i]);
-    if (kept.empty())
-      throw ConfigurationError(concat({"from_files: ", mine_.size(),
-                                       " files cannot be divided among ", num_shards, " workers"}));
-    mine_ = std::move(kept);
+    list_.shard(num_shards, index);
     files_.clear();
-    ends_.clear();
   }
 
   [[nodiscard]] std::int64_t size() const {
-    load(mine_.size());
-    return ends_.back();
+    load(list_.count());
+    return list_.rows();
   }
   [[nodiscard]] std::size_t sample_size() const {
     load(1);
@@ -143,45 +177,33 @@ class FileSource {
   }
 
   void describe(PipelineDescription& description) const {
-    description.add({"from_files(", mine_.size(), ")"});
+    description.add({"from_files(", list_.count(), ")"});
   }
   [[nodiscard]] std::string sample_name(std::int64_t i) const {
-    return concat(
-        {"sample ", i & row_mask, " of ", cache_->path(static_cast<std::size_t>(i >> row_bits))});
+    return concat({"sample ", detail::FileRows::row_of(i), " of ",
+                   cache_->path(detail::FileRows::file_of(i))});
   }
 
   [[nodiscard]] std::int64_t index(std::int64_t i) const {
-    load(mine_.size());
-    const auto file =
-        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
-    const std::int64_t begin = file == 0 ? 0 : ends_[file - 1];
-    return static_cast<std::int64_t>(mine_[file]) << row_bits | (i - begin);
+    load(list_.count());
+    return list_.number(i);
   }
 
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
-    load(mine_.size());
+    load(list_.count());
     // Each file delivers its samples at once, so they are read in the order of files and then put
     // in their places.
-    order_.clear();
-    for (std::size_t i = 0; i < indices.size(); ++i) order_.push_back(i);
-    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return indices[a] != indices[b] ? indices[a] < indices[b] : a < b;
-    });
-    for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
-      const std::int64_t file = indices[order_[begin]] >> row_bits;
-      rows_.clear();
-      for (; end < order_.size() && indices[order_[end]] >> row_bits == file; ++end)
-        rows_.push_back(indices[order_[end]] & row_mask);
-      const std::size_t count = end - begin;
-      const TensorView<T> from_x = samples_.template view<T>(count, x.features());
-      const TensorView<T> from_y = targets_.template view<T>(count, y.features());
-      contents(static_cast<std::size_t>(file))
-          .read(std::span<const std::int64_t>(rows_.data(), rows_.size()), from_x, from_y);
+    for (by_file_.begin(indices); by_file_.next();) {
+      const std::span<const std::int64_t> rows = by_file_.rows();
+      const std::size_t* const places = by_file_.places();
+      const TensorView<T> from_x = samples_.template view<T>(rows.size(), x.features());
+      const TensorView<T> from_y = targets_.template view<T>(rows.size(), y.features());
+      files_[list_.place_of(by_file_.file())].read(rows, from_x, from_y);
       for (std::size_t f = 0; f < x.features(); ++f)
-        for (std::size_t i = 0; i < count; ++i) x(order_[begin + i], f) = from_x(i, f);
+        for (std::size_t i = 0; i < rows.size(); ++i) x(places[i], f) = from_x(i, f);
       for (std::size_t f = 0; f < y.features(); ++f)
-        for (std::size_t i = 0; i < count; ++i) y(order_[begin + i], f) = from_y(i, f);
+        for (std::size_t i = 0; i < rows.size(); ++i) y(places[i], f) = from_y(i, f);
     }
   }
 
@@ -189,15 +211,15 @@ class FileSource {
   /// Loads the first `count` files.
   void load(std::size_t count) const {
     while (files_.size() < count) {
-      const std::size_t number = mine_[files_.size()];
+      const std::size_t number = list_.file(files_.size());
       Contents next = cache_->load(number);
       if (!files_.empty())
         detail::check_same_shapes(
-            {cache_->path(mine_.front()), shape_of(files_.front()), files_.front().target_size()},
+            {cache_->path(list_.file(0)), shape_of(files_.front()), files_.front().target_size()},
             {cache_->path(number), shape_of(next), next.target_size()});
-      const std::int64_t rows = static_cast<std::int64_t>(next.size());
+      const auto rows = static_cast<std::int64_t>(next.size());
       files_.push_back(std::move(next));
-      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + rows);
+      list_.add(rows);
     }
   }
 
@@ -208,18 +230,11 @@ class FileSource {
       return {contents.sample_size()};
   }
 
-  Contents& contents(std::size_t file) {
-    return files_[static_cast<std::size_t>(std::lower_bound(mine_.begin(), mine_.end(), file) -
-                                           mine_.begin())];
-  }
-
+  // Files are loaded on demand, also by functions that only ask.
+  mutable detail::FileRows list_;
   std::shared_ptr<detail::FileCache<Reader, Contents>> cache_;
-  std::vector<std::size_t> mine_;  ///< numbers of this shard's files
-  // Loaded on demand, also by functions that only ask.
   mutable std::vector<Contents> files_;
-  mutable std::vector<std::int64_t> ends_;  ///< samples up to and with each file
-  std::vector<std::size_t> order_;
-  std::vector<std::int64_t> rows_;
+  detail::FileByFile by_file_;
   detail::Scratch samples_;
   detail::Scratch targets_;
 };

@@ -17,7 +17,6 @@
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/source.hpp"
 #include "lockstep/datasets/csv.hpp"
-#include "lockstep/datasets/mapped_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -44,11 +43,9 @@ class CsvRecords {
   /// without features.
   CsvRecords(const std::string& path, CsvRecordsOptions options);
 
-  [[nodiscard]] std::int64_t size() const noexcept {
-    return static_cast<std::int64_t>(index_->begins.size());
-  }
-  [[nodiscard]] std::size_t sample_size() const noexcept { return index_->options.features.size(); }
-  [[nodiscard]] std::size_t target_size() const noexcept { return index_->options.targets.size(); }
+  [[nodiscard]] std::int64_t size() const noexcept;
+  [[nodiscard]] std::size_t sample_size() const noexcept;
+  [[nodiscard]] std::size_t target_size() const noexcept;
   void describe(PipelineDescription& description) const;
   /// Throws DataError, naming line and column, for a field that is no finite number.
   void read(std::span<const std::int64_t> indices, TensorView<float> x, TensorView<float> y) const;
@@ -56,19 +53,13 @@ class CsvRecords {
             TensorView<double> y) const;
 
  private:
-  struct Index {
-    CsvRecordsOptions options;
-    std::vector<std::size_t> columns;   ///< of the features, then of the targets
-    std::vector<std::uint64_t> begins;  ///< of the records
-    std::vector<std::uint64_t> lines;   ///< where they begin, from 1
-  };
+  struct Index;
 
   template <class T>
   void read_records(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const;
   [[nodiscard]] double value(const CsvColumn& column, const std::string& field,
                              std::uint64_t line) const;
 
-  std::shared_ptr<const detail::MappedFile> file_;
   std::shared_ptr<const Index> index_;
 };
 

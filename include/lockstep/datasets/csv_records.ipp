@@ -1,20 +1,33 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/csv_records.hpp"
 #include "lockstep/datasets/detail/csv_scanner.hpp"
+#include "lockstep/datasets/mapped_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE CsvRecords::CsvRecords(const std::string& path, CsvRecordsOptions options)
-    : file_(std::make_shared<const detail::MappedFile>("from_csv", path)) {
-  if (options.features.empty())
+struct CsvRecords::Index {
+  Index(const std::string& path, CsvRecordsOptions of_records)
+      : file("from_csv", path), options(std::move(of_records)) {}
+
+  detail::MappedFile file;
+  CsvRecordsOptions options;
+  std::vector<std::size_t> columns = {};   ///< of the features, then of the targets
+  std::vector<std::uint64_t> begins = {};  ///< of the records
+  std::vector<std::uint64_t> lines = {};   ///< where they begin, from 1
+};
+
+LOCKSTEP_INLINE CsvRecords::CsvRecords(const std::string& path, CsvRecordsOptions options) {
+  const auto made = std::make_shared<Index>(path, std::move(options));
+  Index& index = *made;
+  if (index.options.features.empty())
     throw ConfigurationError("from_csv: there are no features; name at least one column");
-  Index index{.options = std::move(options), .columns = {}, .begins = {}, .lines = {}};
-  detail::CsvScanner scanner(file_->text(), file_->path(), index.options.csv.separator);
+  detail::CsvScanner scanner(index.file.text(), index.file.path(), index.options.csv.separator);
   std::vector<std::string> record;
   bool more = scanner.next(record);
   if (!more)
@@ -40,7 +53,17 @@ LOCKSTEP_INLINE CsvRecords::CsvRecords(const std::string& path, CsvRecordsOption
     index.begins.push_back(scanner.begin());
     index.lines.push_back(scanner.line());
   }
-  index_ = std::make_shared<const Index>(std::move(index));
+  index_ = made;
+}
+
+LOCKSTEP_INLINE std::int64_t CsvRecords::size() const noexcept {
+  return static_cast<std::int64_t>(index_->begins.size());
+}
+LOCKSTEP_INLINE std::size_t CsvRecords::sample_size() const noexcept {
+  return index_->options.features.size();
+}
+LOCKSTEP_INLINE std::size_t CsvRecords::target_size() const noexcept {
+  return index_->options.targets.size();
 }
 
 LOCKSTEP_INLINE void CsvRecords::describe(PipelineDescription& description) const {
@@ -59,7 +82,7 @@ LOCKSTEP_INLINE double CsvRecords::value(const CsvColumn& column, const std::str
   const bool is_missing = field.find_first_not_of(" \t") == std::string::npos;
   const std::optional<double> number = is_missing ? column.missing : detail::finite_number(field);
   if (!number)
-    detail::csv_error(file_->path(),
+    detail::csv_error(index_->file.path(),
                       {", line ", line, ", column '", column.name, "': expected a number, got ",
                        is_missing ? "nothing; say which number stands for a missing one"
                                   : concat({"'", field, "'"})});
@@ -69,14 +92,14 @@ LOCKSTEP_INLINE double CsvRecords::value(const CsvColumn& column, const std::str
 template <class T>
 void CsvRecords::read_records(std::span<const std::int64_t> indices, TensorView<T> x,
                               TensorView<T> y) const {
-  const std::string_view text = file_->text();
+  const std::string_view text = index_->file.text();
   const auto& features = index_->options.features;
   const auto& targets = index_->options.targets;
   std::vector<std::string> record;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto row = static_cast<std::size_t>(indices[i]);
     detail::CsvScanner scanner(text.substr(static_cast<std::size_t>(index_->begins[row])),
-                               file_->path(), index_->options.csv.separator);
+                               index_->file.path(), index_->options.csv.separator);
     scanner.next(record);
     const auto field = [&](std::size_t column) -> const std::string& {
       return record[index_->columns[column]];
