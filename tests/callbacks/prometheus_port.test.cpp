@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "callbacks/fake_training.hpp"
+#include "lockstep/callbacks/metrics_server.hpp"
 #include "lockstep/core/traffic.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"

@@ -3,7 +3,8 @@
 
 # They are compiled as with lockstep::compiled, and the .ipp of the same name behind them: so no
 # other header's .ipp brings what they forget, and it takes less time. LOCKSTEP_INLINE keeps g++ from
-# making code of it.
+# making code of it. (tests/architecture/include_order.cmake sees to it that a program without the
+# library may begin with any header.)
 
 set(headers ${LOCKSTEP_HEADERS})
 list(FILTER headers EXCLUDE REGEX "\\.ipp$")
