@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -45,12 +46,22 @@ struct CheckpointIndex {
   double last_preserved_timestamp = 0;
 };
 
+inline constexpr const char* checkpoint_index_name = "checkpoint";
+inline constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;  ///< bytes of that file
+
+/// Nothing when a line is not as CheckpointFolder writes it. Names must stay within the folder.
+[[nodiscard]] std::optional<CheckpointIndex> parse_index(std::string_view text);
+
 struct FoundCheckpoint {
   std::string path;
   std::vector<std::byte> bytes;
 };
 
 double seconds_since_1970();
+
+/// The bytes of a checkpoint. Nothing, after a warning, when they are missing or damaged.
+[[nodiscard]] std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
+    const std::string& path, std::optional<std::uint64_t> expected = {});
 
 /// The files <name>-<number> that the index lists; other files in the folder are left alone. Every
 /// file is written whole or not at all; a checkpoint is on the disk before the index names it, and

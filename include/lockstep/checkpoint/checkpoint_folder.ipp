@@ -21,9 +21,6 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-inline constexpr const char* checkpoint_index_name = "checkpoint";
-inline constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;
-
 /// The number behind the last dash of "ckpt-12"; nothing if there is none, or if it is the largest
 /// number, which has no successor.
 LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view name) {
@@ -35,7 +32,6 @@ LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view n
   return number == std::numeric_limits<std::int64_t>::max() ? std::nullopt : std::optional(number);
 }
 
-/// Nothing when a line is not as write_index writes it. Names must stay within the folder.
 LOCKSTEP_INLINE std::optional<CheckpointIndex> parse_index(std::string_view text) {
   CheckpointIndex index;
   std::size_t timestamps = 0;
@@ -109,9 +105,8 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
   return std::move(*index);
 }
 
-/// The bytes of a checkpoint. Nothing, after a warning, when they are missing or damaged.
 LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
-    const std::string& path, std::optional<std::uint64_t> expected = {}) {
+    const std::string& path, std::optional<std::uint64_t> expected) {
   std::string failure = "it is missing";
   try {
     if (auto file = read_snapshot(path, expected)) return std::move(file->bytes);

@@ -14,6 +14,7 @@
 #include "lockstep/checkpoint/checkpoint_watch.hpp"
 #include "lockstep/checkpoint/detail/checkpoint_header.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/file_writer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -16,25 +16,7 @@
 #include "lockstep/datasets/detail/csv_scanner.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
-
-[[nodiscard]] LOCKSTEP_INLINE std::string list_of_names(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-[[nodiscard]] LOCKSTEP_INLINE std::optional<double> finite_number(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
-  const std::size_t end = text.find_last_not_of(" \t") + 1;
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, value);
-  if (begin >= end || error != std::errc() || rest != text.data() + end || !std::isfinite(value))
-    return std::nullopt;
-  return value;
-}
-
-}  // namespace detail
+namespace detail {}  // namespace detail
 
 LOCKSTEP_INLINE Vocabulary::Vocabulary(std::vector<std::string> texts) : texts_(std::move(texts)) {
   std::erase(texts_, std::string());

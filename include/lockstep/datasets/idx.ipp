@@ -16,6 +16,7 @@
 #include <zlib.h>
 #endif
 
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/idx.hpp"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/idx.hpp"
 #include "lockstep/datasets/mnist.hpp"

@@ -8,6 +8,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/parameter_server/parameter_servers.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/saved_arrays.hpp"
 #include "lockstep/training/saved_signature.hpp"

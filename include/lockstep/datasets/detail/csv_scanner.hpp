@@ -1,11 +1,16 @@
 // CsvScanner: the records of comma-separated values, one after the other.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -17,6 +22,24 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 [[noreturn, gnu::cold]] inline void csv_error(const std::string& name,
                                               std::initializer_list<TextPiece> problem) {
   throw DataError(concat({"CSV file ", name, concat(problem)}));
+}
+
+/// The number that a field is; nothing where it is none, or not finite.
+[[nodiscard]] inline std::optional<double> finite_number(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
+  const std::size_t end = text.find_last_not_of(" \t") + 1;
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, value);
+  if (begin >= end || error != std::errc() || rest != text.data() + end || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+/// "a, b, c".
+[[nodiscard]] inline std::string list_of_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 /// Goes through the records of a text.
