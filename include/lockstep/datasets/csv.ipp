@@ -16,8 +16,6 @@
 #include "lockstep/datasets/detail/csv_scanner.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {}  // namespace detail
-
 LOCKSTEP_INLINE Vocabulary::Vocabulary(std::vector<std::string> texts) : texts_(std::move(texts)) {
   std::erase(texts_, std::string());
   std::sort(texts_.begin(), texts_.end());
