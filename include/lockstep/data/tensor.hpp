@@ -65,11 +65,14 @@ class Tensor {
   /// `values` in row-major order. The first extent is the number of rows: {60000, 28, 28}. Throws
   /// DataError when the shape has another number of elements.
   Tensor(std::vector<U> values, const std::vector<std::size_t>& shape)
-      : Tensor(detail::RowsAndExtents(shape, values.size()), std::move(values)) {}
+      : shape_(shape, values.size()) {
+    adopt(std::move(values));
+  }
 
   /// One number a row, as for labels: the sample shape is ().
-  Tensor(std::vector<U> values)
-      : Tensor(detail::RowsAndExtents({values.size()}, values.size()), std::move(values)) {}
+  Tensor(std::vector<U> values) : shape_({values.size()}, values.size()) {
+    adopt(std::move(values));
+  }
 
   /// An Eigen matrix or array of [rows x features], in any storage order, or a vector of one number
   /// a row. The elements are copied.
@@ -134,7 +137,9 @@ class Tensor {
       for (std::size_t pixel = 0; pixel < pixels; ++pixel)
         for (std::size_t channel = 0; channel < channels; ++channel)
           values.push_back(row(i)[channel * pixels + pixel]);
-    Tensor result(std::move(shape), std::move(values));
+    Tensor result;
+    result.shape_ = std::move(shape);
+    result.adopt(std::move(values));
     result.divisor_ = divisor_;
     return result;
   }
@@ -149,7 +154,7 @@ class Tensor {
   }
 
  private:
-  Tensor(detail::RowsAndExtents shape, std::vector<U>&& values) : shape_(std::move(shape)) {
+  void adopt(std::vector<U> values) {
     const auto owner = std::make_shared<const std::vector<U>>(std::move(values));
     data_ = std::shared_ptr<const U>(owner, owner->data());
   }
