@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -15,6 +14,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/auto_shard_policy.hpp"
+#include "lockstep/data/clone_ptr.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 
@@ -42,8 +42,7 @@ class AnyDataset {
 
   template <class D>
     requires(!std::same_as<std::remove_cvref_t<D>, AnyDataset> && Dataset<std::remove_cvref_t<D>>)
-  AnyDataset(D&& dataset)
-      : held_(std::make_unique<Holder<std::remove_cvref_t<D>>>(std::forward<D>(dataset))) {}
+  AnyDataset(D&& dataset) : held_(new Holder<std::remove_cvref_t<D>>(std::forward<D>(dataset))) {}
 
   /// Refuses a pipeline without batches, with a sentence.
   template <class D>
@@ -54,15 +53,7 @@ class AnyDataset {
         "lockstep: a dataset of batches is needed here: put .batch(n) at the end of this pipeline");
   }
 
-  AnyDataset(const AnyDataset& other) : held_(other.held_ ? other.held_->clone() : nullptr) {}
-  AnyDataset(AnyDataset&&) noexcept = default;
-  AnyDataset& operator=(AnyDataset other) noexcept {
-    held_ = std::move(other.held_);
-    return *this;
-  }
-  ~AnyDataset() = default;
-
-  explicit operator bool() const noexcept { return held_ != nullptr; }
+  explicit operator bool() const noexcept { return static_cast<bool>(held_); }
 
   [[nodiscard]] std::size_t sample_size() const { return held_->sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return held_->target_size(); }
@@ -96,7 +87,7 @@ class AnyDataset {
  private:
   struct Interface {
     virtual ~Interface() = default;
-    [[nodiscard]] virtual std::unique_ptr<Interface> clone() const = 0;
+    [[nodiscard]] virtual Interface* clone() const = 0;
     [[nodiscard]] virtual std::size_t sample_size() const = 0;
     [[nodiscard]] virtual std::size_t target_size() const = 0;
     [[nodiscard]] virtual std::size_t weight_size() const = 0;
@@ -124,9 +115,7 @@ class AnyDataset {
   struct Holder final : Interface {
     template <class U>
     explicit Holder(U&& value) : dataset(std::forward<U>(value)) {}
-    [[nodiscard]] std::unique_ptr<Interface> clone() const override {
-      return std::make_unique<Holder>(dataset);
-    }
+    [[nodiscard]] Interface* clone() const override { return new Holder(dataset); }
     [[nodiscard]] std::size_t sample_size() const override { return dataset.sample_size(); }
     [[nodiscard]] std::size_t target_size() const override { return dataset.target_size(); }
     [[nodiscard]] std::size_t weight_size() const override {
@@ -194,7 +183,7 @@ class AnyDataset {
     D dataset;
   };
 
-  std::unique_ptr<Interface> held_;
+  detail::ClonePtr<Interface> held_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +14,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/clone_ptr.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/stage.hpp"
 
@@ -34,15 +34,7 @@ class AnyStage {
 
   template <class S>
     requires(!std::same_as<S, AnyStage> && Stage<S> && std::same_as<typename S::item_type, Element>)
-  explicit AnyStage(S stage) : held_(std::make_unique<Holder<S>>(std::move(stage))) {}
-
-  AnyStage(const AnyStage& other) : held_(other.held_ ? other.held_->clone() : nullptr) {}
-  AnyStage(AnyStage&&) noexcept = default;
-  AnyStage& operator=(AnyStage other) noexcept {
-    held_ = std::move(other.held_);
-    return *this;
-  }
-  ~AnyStage() = default;
+  explicit AnyStage(S stage) : held_(new Holder<S>(std::move(stage))) {}
 
   void begin(Pass pass) { held_->begin(pass); }
   bool next(Element& element) { return held_->next(element); }
@@ -67,7 +59,7 @@ class AnyStage {
  private:
   struct Interface {
     virtual ~Interface() = default;
-    [[nodiscard]] virtual std::unique_ptr<Interface> clone() const = 0;
+    [[nodiscard]] virtual Interface* clone() const = 0;
     virtual void begin(Pass pass) = 0;
     virtual bool next(Element& element) = 0;
     virtual std::int64_t advance(std::int64_t n) = 0;
@@ -88,9 +80,7 @@ class AnyStage {
   template <class S>
   struct Holder final : Interface {
     explicit Holder(S held) : stage(std::move(held)) {}
-    [[nodiscard]] std::unique_ptr<Interface> clone() const override {
-      return std::make_unique<Holder>(stage);
-    }
+    [[nodiscard]] Interface* clone() const override { return new Holder(stage); }
     void begin(Pass pass) override { stage.begin(pass); }
     bool next(Element& element) override { return stage.next(element); }
     std::int64_t advance(std::int64_t n) override { return stage.advance(n); }
@@ -117,7 +107,7 @@ class AnyStage {
     S stage;
   };
 
-  std::unique_ptr<Interface> held_;
+  detail::ClonePtr<Interface> held_;
 };
 
 namespace detail {

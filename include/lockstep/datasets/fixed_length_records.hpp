@@ -34,9 +34,7 @@ class RecordFile {
   RecordFile(const std::string& path, const FixedLengthRecordsOptions& options);
 
   [[nodiscard]] std::size_t size() const noexcept { return records_.size() / record_bytes_; }
-  [[nodiscard]] std::span<const std::uint8_t> operator[](std::size_t i) const noexcept {
-    return records_.subspan(i * record_bytes_, record_bytes_);
-  }
+  [[nodiscard]] std::span<const std::uint8_t> operator[](std::size_t i) const noexcept;
 
  private:
   std::shared_ptr<const detail::MappedFile> file_;

@@ -23,4 +23,8 @@ LOCKSTEP_INLINE RecordFile::RecordFile(const std::string& path,
               all - options.header_bytes - options.footer_bytes};
 }
 
+LOCKSTEP_INLINE std::span<const std::uint8_t> RecordFile::operator[](std::size_t i) const noexcept {
+  return records_.subspan(i * record_bytes_, record_bytes_);
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
