@@ -77,8 +77,9 @@ class Filter : public Transform<Upstream> {
     while (candidates_.size() < detail::looked_at && upstream_.next(element))
       candidates_.push_back(element);
     if (candidates_.size() == 0) return false;
+    const ElementSpan seen = candidates_;
     reader_.for_each(upstream_, candidates_, Filter::depth, *f_, [&](std::size_t i, bool stays) {
-      if (stays) passed_.push_back(ElementSpan(candidates_).element(i));
+      if (stays) passed_.push_back(seen.element(i));
     });
     return true;
   }

@@ -40,11 +40,12 @@ class SampleReader {
     T* const ys = xs + count * x_size;
     copy_out<T>(x, 0, count, xs);
     copy_out<T>(y, 0, count, ys);
+    const ElementSpan elements = batch;
     for (std::size_t i = 0; i < count; ++i) {
       const Sample<const T> sample{{xs + i * x_size, x_size},
                                    {ys + i * y_size, y_size - w_size},
-                                   batch.indices[i],
-                                   sample_key(batch, i, depth),
+                                   elements.indices[i],
+                                   sample_key(elements, i, depth),
                                    {ys + (i + 1) * y_size - w_size, w_size}};
       use(i, f(sample));
     }
