@@ -31,9 +31,7 @@ class Auto {
  public:
   [[nodiscard]] static Auto connect(Rendezvous rendezvous, const CommunicationOptions& options);
 
-  [[nodiscard]] bool uses_shared_memory() const noexcept {
-    return std::holds_alternative<SharedMemory>(collective_);
-  }
+  [[nodiscard]] bool uses_shared_memory() const noexcept;
 
   [[nodiscard]] int rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
@@ -50,12 +48,8 @@ class Auto {
   void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f);
 
   /// See ResidualCollective. In shared memory nothing is rounded.
-  [[nodiscard]] bool keeps_residuals() const noexcept {
-    return !uses_shared_memory() && std::get<Ring<Tcp>>(collective_).keeps_residuals();
-  }
-  void keep_residuals(std::span<const float> values, std::span<float> residuals) {
-    if (keeps_residuals()) std::get<Ring<Tcp>>(collective_).keep_residuals(values, residuals);
-  }
+  [[nodiscard]] bool keeps_residuals() const noexcept;
+  void keep_residuals(std::span<const float> values, std::span<float> residuals);
 
   /// See ShardingCollective.
   void reduce_scatter_blocks(NumberSpan values);

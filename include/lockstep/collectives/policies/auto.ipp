@@ -24,6 +24,10 @@ LOCKSTEP_INLINE Auto Auto::connect(Rendezvous rendezvous, const CommunicationOpt
   return Auto(SharedMemory(std::move(tcp), std::move(homes)));
 }
 
+LOCKSTEP_INLINE bool Auto::uses_shared_memory() const noexcept {
+  return std::holds_alternative<SharedMemory>(collective_);
+}
+
 LOCKSTEP_INLINE int Auto::rank() const noexcept {
   return std::visit([](const auto& c) { return c.rank(); }, collective_);
 }
@@ -52,6 +56,14 @@ LOCKSTEP_INLINE void Auto::barrier() {
 LOCKSTEP_INLINE void Auto::reduce_scatter_all_gather(std::span<double> status, NumberSpan values,
                                                      UseSums f) {
   std::get<SharedMemory>(collective_).reduce_scatter_all_gather(status, values, f);
+}
+
+LOCKSTEP_INLINE bool Auto::keeps_residuals() const noexcept {
+  return !uses_shared_memory() && std::get<Ring<Tcp>>(collective_).keeps_residuals();
+}
+LOCKSTEP_INLINE void Auto::keep_residuals(std::span<const float> values,
+                                          std::span<float> residuals) {
+  if (keeps_residuals()) std::get<Ring<Tcp>>(collective_).keep_residuals(values, residuals);
 }
 
 LOCKSTEP_INLINE void Auto::reduce_scatter_blocks(NumberSpan values) {

@@ -173,7 +173,7 @@ template <Collective Outer>
 void Hierarchical<Outer>::begin_async(NumberSpan values, void (*reduce)(void*, NumberSpan)) {
   if (group_->outer_ == nullptr) return inner_.all_reduce(values);
   inner_.reduce_to_first({}, values);
-  under_way_.push_back(values);
+  detail::append(under_way_, values);
   if (local_rank() == 0) group_->progress_.post({reduce, group_->outer_, values});
 }
 

@@ -3,23 +3,33 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/collectives/threads/progress_thread.hpp"
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
+#include "lockstep/core/function_ref.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 template <Collective Outer>
 class Hierarchical;
+
+namespace detail {
+
+/// Throws ConfigurationError unless all workers give the same number of replicas.
+void compare_local_sizes(
+    int local_size, int worker, int workers,
+    FunctionRef<void(std::span<const std::byte> mine, std::span<std::byte> all)> all_gather);
+
+/// (Here, so that lockstep::compiled holds it.)
+void append(std::vector<NumberSpan>& arrays, NumberSpan array);
+
+}  // namespace detail
 
 /// What the threads of a process share: a group of their own, and the first one's way to the other
 /// processes.
@@ -60,14 +70,14 @@ HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer,
     : inner_(local_size, options, ranks_on_host), outer_(outer), overlap_(options.overlap) {
   if (outer_ == nullptr) return;
   if constexpr (ReportingCollective<Outer>) inner_.share_board(outer_->activity());
-  const std::int64_t mine = local_size;
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
-  outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
-  for (std::size_t worker = 0; worker < sizes.size(); ++worker)
-    if (sizes[worker] != mine)
-      throw ConfigurationError(
-          concat({"all workers must have the same number of replicas: worker ", worker, " has ",
-                  sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
+  detail::compare_local_sizes(local_size, outer_->rank(), outer_->size(),
+                              [&](std::span<const std::byte> mine, std::span<std::byte> all) {
+                                outer_->all_gather(mine, all);
+                              });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/policies/hierarchical_group.ipp"
+#endif

@@ -2,6 +2,12 @@
 // target lockstep::mpi.
 #pragma once
 
+#include "lockstep/core/config.hpp"
+
+#if defined(LOCKSTEP_HAS_MPI)
+
+#include <mpi.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -24,14 +30,9 @@
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/collectives/wire.hpp"
-#include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-
-#if defined(LOCKSTEP_HAS_MPI)
-
-#include <mpi.h>
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -2,6 +2,12 @@
 // header is empty in programs that do not link the CMake target lockstep::mpi.
 #pragma once
 
+#include "lockstep/core/config.hpp"
+
+#if defined(LOCKSTEP_HAS_MPI)
+
+#include <mpi.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,15 +22,10 @@
 #include "lockstep/collectives/policies/watchdog.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/core/config.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-
-#if defined(LOCKSTEP_HAS_MPI)
-
-#include <mpi.h>
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

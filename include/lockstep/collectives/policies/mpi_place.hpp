@@ -2,16 +2,17 @@
 // not link the CMake target lockstep::mpi.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 
 #if defined(LOCKSTEP_HAS_MPI)
 
 #include <mpi.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {

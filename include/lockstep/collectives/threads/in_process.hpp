@@ -2,29 +2,29 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduction/reduce_share.hpp"
-#include "lockstep/collectives/threads/thread_barrier.hpp"
 #include "lockstep/core/activity.hpp"
-#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 class InProcess;
+
+namespace detail {
+class InProcessShared;
+}  // namespace detail
 
 /// What the threads of a group share. An operation has two barriers. Before the first one, each
 /// thread says where its buffers are; between the two, each thread works on a slice of its own,
@@ -46,13 +46,16 @@ class InProcessGroup {
   /// group's). Throws ConfigurationError when size < 1.
   explicit InProcessGroup(int size, const CommunicationOptions& options = {},
                           int ranks_on_host = 0);
+  InProcessGroup(const InProcessGroup&) = delete;
+  InProcessGroup& operator=(const InProcessGroup&) = delete;
+  ~InProcessGroup();
 
   [[nodiscard]] int size() const noexcept { return size_; }
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] InProcess member(int rank) noexcept;
 
   /// From now on the members show on this board what they wait for. It must outlive the group.
-  void share_board(ActivityBoard& board) noexcept { board_ = &board; }
+  void share_board(ActivityBoard& board) noexcept;
 
   /// Makes every member's pending and later operations fail. The first failure counts. Any thread
   /// may call it.
@@ -62,82 +65,18 @@ class InProcessGroup {
   void reset() noexcept;
 
  private:
-  friend class InProcess;
-
-  // What one thread brings to an operation. Two sets of them take turns, so that a thread may enter
-  // the next operation while another still compares what all threads brought to this one.
-  struct alignas(cache_line) Slot {
-    detail::CollectiveCall call;
-    std::byte* data = nullptr;
-    double* status = nullptr;
-    unsigned operations = 0;  // in set 0: operations that this thread has begun
-  };
-
-  // What one thread has of a reduce_scatter that it has begun; the others read it as far as
-  // `progress` says.
-  struct alignas(cache_line) Begun {
-    static constexpr int count_bits = 40;
-
-    // The operation's number, modulo 2^24, and the elements that are ready.
-    std::atomic<std::uint64_t> progress{0};
-    ConstNumberSpan values;
-    std::vector<double> status;  // (allocated once)
-    // This thread's alone:
-    std::uint64_t number = 0;  // how many operations it had begun before, and one
-    std::size_t reduced = 0;   // elements, of all threads' shares
-
-    void advance(std::size_t ready) noexcept {
-      progress.store(tag() | ready, std::memory_order_release);
-    }
-    [[nodiscard]] std::uint64_t tag() const noexcept { return number << count_bits; }
-  };
-
-  static int checked(int size);
-
-  // How many elements all threads have ready, of the reduce_scatter that `rank` is in. 0: not all
-  // have begun it, or not the same.
-  [[nodiscard]] std::size_t ready_on_all(int rank) const noexcept;
-
-  [[nodiscard]] Begun& begun(int rank) const noexcept {
-    return begun_[static_cast<std::size_t>(rank)];
-  }
-  [[nodiscard]] Slot& slot(unsigned parity, int rank) const noexcept {
-    return slots_[parity][static_cast<std::size_t>(rank)];
-  }
-
-  // Returns the set of slots of this operation when all threads have come with the same call.
-  unsigned enter(int rank, const Slot& mine, const std::atomic<bool>* patient = nullptr);
-
-  void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
-
-  // Says which thread this one waits for, unless another thread says it.
-  void report(int rank, Operation operation, std::chrono::milliseconds waited) const;
-
-  [[noreturn, gnu::cold]] void fail(Operation operation,
-                                    std::chrono::steady_clock::time_point begin);
-
-  void sum_status(unsigned parity, std::span<double> sums) const noexcept;
-  void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept;
-
   const int size_;
-  const std::chrono::milliseconds progress_limit_;
-  ThreadBarrier barrier_;
-  std::unique_ptr<Slot[]> slots_[2];
-  std::unique_ptr<Begun[]> begun_;
-  std::mutex failure_mutex_;
-  bool failed_ = false;
-  CollectiveFailure failure_;
-  ActivityBoard own_board_;
-  ActivityBoard* board_ = &own_board_;
+  const std::unique_ptr<detail::InProcessShared> shared_;
 };
 
 /// One thread's part of an InProcessGroup, made by InProcessGroup::member.
 class InProcess {
  public:
-  InProcess(InProcessGroup& group, int rank) noexcept : group_(&group), rank_(rank) {}
+  InProcess(detail::InProcessShared& shared, int rank, int size) noexcept
+      : shared_(&shared), rank_(rank), size_(size) {}
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return group_->size_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
 
   void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) { reduce({}, values, op, true); }
   void all_reduce(std::span<double> status, NumberSpan values) {
@@ -166,7 +105,7 @@ class InProcess {
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 
   /// See ReportingCollective.
-  [[nodiscard]] ActivityBoard& activity() noexcept { return *group_->board_; }
+  [[nodiscard]] ActivityBoard& activity() noexcept;
 
  private:
   void reduce(std::span<double> status, NumberSpan values, ReduceOp op, bool to_all);
@@ -179,12 +118,13 @@ class InProcess {
   // What has not been reduced yet of the first `end` elements, for reduce_scatter.
   void reduce_windows(DataType type, std::size_t end, detail::ConstRankArrays arrays, TakeSums f);
 
-  InProcessGroup* group_;
+  detail::InProcessShared* shared_;
   int rank_;
+  int size_;
   std::vector<double> status_sums_;  // (allocated once)
 };
 
-inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*this, rank); }
+inline InProcess InProcessGroup::member(int rank) noexcept { return {*shared_, rank, size_}; }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

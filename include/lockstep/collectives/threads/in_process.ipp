@@ -7,144 +7,31 @@
 #include <utility>
 
 #include "lockstep/collectives/argument_checks.hpp"
+#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/collectives/threads/detail/in_process_shared.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
-#include "lockstep/core/log.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOptions& options,
                                                int ranks_on_host)
-    : size_(checked(size)),
-      progress_limit_(options.progress_limit()),
-      barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
-  options.validate();
-  for (auto& parity : slots_) parity = std::make_unique<Slot[]>(static_cast<std::size_t>(size));
-  begun_ = std::make_unique<Begun[]>(static_cast<std::size_t>(size));
-}
+    : size_(size),
+      shared_(std::make_unique<detail::InProcessShared>(size, options, ranks_on_host)) {}
+LOCKSTEP_INLINE InProcessGroup::~InProcessGroup() = default;
 
+LOCKSTEP_INLINE void InProcessGroup::share_board(ActivityBoard& board) noexcept {
+  shared_->share_board(board);
+}
 LOCKSTEP_INLINE void InProcessGroup::abort(CollectiveFailure failure) noexcept {
-  try {
-    const std::lock_guard lock(failure_mutex_);
-    if (!failed_) failure_ = std::move(failure);
-    failed_ = true;
-  } catch (...) {  // out of memory: fail without a reason
-  }
-  barrier_.break_all();
+  shared_->abort(std::move(failure));
 }
+LOCKSTEP_INLINE void InProcessGroup::reset() noexcept { shared_->reset(); }
 
-LOCKSTEP_INLINE void InProcessGroup::reset() noexcept {
-  failed_ = false;
-  failure_ = {};
-  for (int rank = 0; rank < size_; ++rank) {
-    slot(0, rank).operations = 0;
-    begun(rank).progress = 0;
-    begun(rank).reduced = 0;
-  }
-  barrier_.reset();
-}
-
-LOCKSTEP_INLINE int InProcessGroup::checked(int size) {
-  if (size < 1)
-    throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
-  return size;
-}
-
-LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcept {
-  constexpr std::uint64_t count_mask = (std::uint64_t{1} << Begun::count_bits) - 1;
-  const Begun& mine = begun(rank);
-  std::uint64_t least = count_mask;
-  for (int r = 0; r < size_; ++r) {
-    const Begun& other = begun(r);
-    const std::uint64_t progress = other.progress.load(std::memory_order_acquire);
-    if ((progress & ~count_mask) != mine.tag() || other.values.size() != mine.values.size() ||
-        other.values.type() != mine.values.type() || other.status.size() != mine.status.size())
-      return 0;
-    least = std::min(least, progress & count_mask);
-  }
-  return static_cast<std::size_t>(least);
-}
-
-LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine,
-                                               const std::atomic<bool>* patient) {
-  const auto begin = std::chrono::steady_clock::now();
-  if (barrier_.is_broken()) fail(mine.call.operation, begin);
-  const unsigned parity = slot(0, rank).operations++ % 2;
-  Slot& shared = slot(parity, rank);
-  const unsigned operations = shared.operations;
-  shared = mine;
-  shared.operations = operations;
-
-  const auto report = [&](std::chrono::milliseconds waited) {
-    this->report(rank, mine.call.operation, waited);
-  };
-  if (barrier_.arrive_and_wait(rank, progress_limit_, patient, report) !=
-      ThreadBarrier::Outcome::released)
-    fail(mine.call.operation, begin);
-  for (int other = 1; other < size_; ++other)
-    if (slot(parity, other).call != slot(parity, 0).call) {
-      abort({.failed_rank = -1,
-             .reason =
-                 concat({"replicas are out of step: rank 0 is in ", to_string(slot(parity, 0).call),
-                         ", rank ", other, " in ", to_string(slot(parity, other).call)}),
-             .code = ExitCode::failure});
-      fail(mine.call.operation, begin);
-    }
-  return parity;
-}
-
-LOCKSTEP_INLINE void InProcessGroup::report(int rank, Operation operation,
-                                            std::chrono::milliseconds waited) const {
-  const int missing = barrier_.first_missing();
-  if (missing < 0 || barrier_.first_arrived() != rank) return;
-  const Activity activity = board_->get();
-  log_line(concat({"replica ", rank, " ", detail::in_operation(operation), " waits since ",
-                   waited.count() / 1000, " s for replica ", missing,
-                   activity == Activity{} ? "" : "; this worker is in ",
-                   activity == Activity{} ? std::string() : to_string(activity),
-                   "; it counts as lost after ", detail::duration_text(progress_limit_),
-                   " (CommunicationOptions::progress_timeout)"}));
-}
-
-LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation,
-                                          std::chrono::steady_clock::time_point begin) {
-  // Broken without a reason: a thread's time is over, and it may not have said so yet.
-  abort({.failed_rank = barrier_.first_missing(),
-         .reason =
-             concat({"this replica's thread did not come to ", to_string(operation), " within ",
-                     progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
-  CollectiveFailure failure;
-  {
-    const std::lock_guard lock(failure_mutex_);
-    failure = failure_;
-  }
-  if (failure.operation.empty()) failure.operation = to_string(operation);
-  if (failure.seconds == 0)
-    failure.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  throw CollectiveError(std::move(failure));
-}
-
-LOCKSTEP_INLINE void InProcessGroup::sum_status(unsigned parity,
-                                                std::span<double> sums) const noexcept {
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    sums[i] = slot(parity, 0).status[i];
-    for (int r = 1; r < size_; ++r) sums[i] += slot(parity, r).status[i];
-  }
-}
-
-LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t count,
-                                                   bool to_all) const noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    double sum = slot(parity, 0).status[i];
-    for (int r = 1; r < size_; ++r) sum += slot(parity, r).status[i];
-    for (int r = 0; r < (to_all ? size_ : 1); ++r) slot(parity, r).status[i] = sum;
-  }
-}
+LOCKSTEP_INLINE ActivityBoard& InProcess::activity() noexcept { return shared_->board(); }
 
 LOCKSTEP_INLINE unsigned InProcess::enter(Operation operation, std::span<double> status,
                                           NumberSpan values, ReduceOp op) {
-  InProcessGroup::Slot mine;
+  detail::InProcessShared::Slot mine;
   mine.call = {.operation = operation,
                .type = values.type(),
                .op = op,
@@ -152,16 +39,16 @@ LOCKSTEP_INLINE unsigned InProcess::enter(Operation operation, std::span<double>
                .status_count = status.size()};
   mine.data = values.data();
   mine.status = status.data();
-  return group_->enter(rank_, mine);
+  return shared_->enter(rank_, mine);
 }
 
 LOCKSTEP_INLINE void InProcess::reduce(std::span<double> status, NumberSpan values, ReduceOp op,
                                        bool to_all) {
   if (size() == 1) return;
   const unsigned parity = enter(Operation::all_reduce, status, values, op);
-  if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
+  if (rank_ == 0) shared_->reduce_status(parity, status.size(), to_all);
   const detail::Combination how{values.type(), op};
-  const auto arrays = [&](int r) { return group_->slot(parity, r).data; };
+  const auto arrays = [&](int r) { return shared_->slot(parity, r).data; };
   if (to_all)
     detail::reduce_share_for_all(how, rank_, size(), 0, values.size(), arrays);
   else
@@ -170,32 +57,32 @@ LOCKSTEP_INLINE void InProcess::reduce(std::span<double> status, NumberSpan valu
                            std::memcpy(arrays(0) + offset * size_of(how.type), sums.data(),
                                        sums.size_bytes());
                          });
-  group_->leave(rank_);
+  shared_->leave(rank_);
 }
 
 LOCKSTEP_INLINE void InProcess::begin_reduce_scatter(std::span<const double> status,
                                                      ConstNumberSpan values) {
-  InProcessGroup::Begun& begun = group_->begun(rank_);
+  detail::InProcessShared::Begun& begun = shared_->begun(rank_);
   begun.reduced = 0;
   begun.values = values;
   begun.status.assign(status.begin(), status.end());
-  begun.number = group_->slot(0, rank_).operations + 1;
+  begun.number = shared_->slot(0, rank_).operations + 1;
   begun.advance(0);
 }
 
 LOCKSTEP_INLINE void InProcess::advance_reduce_scatter(std::size_t ready, TakeSums f) {
   if (size() == 1) return;
-  InProcessGroup::Begun& mine = group_->begun(rank_);
+  detail::InProcessShared::Begun& mine = shared_->begun(rank_);
   mine.advance(ready);
-  const std::size_t end = group_->ready_on_all(rank_);
+  const std::size_t end = shared_->ready_on_all(rank_);
   if (end < mine.reduced + window()) return;
-  status_sums_ = group_->begun(0).status;
+  status_sums_ = shared_->begun(0).status;
   for (int r = 1; r < size(); ++r)
     for (std::size_t i = 0; i < status_sums_.size(); ++i)
-      status_sums_[i] += group_->begun(r).status[i];
+      status_sums_[i] += shared_->begun(r).status[i];
   reduce_windows(
       mine.values.type(), end / window() * window(),
-      [&](int r) { return group_->begun(r).values.data(); }, f);
+      [&](int r) { return shared_->begun(r).values.data(); }, f);
 }
 
 LOCKSTEP_INLINE void InProcess::reduce_scatter(std::span<double> status, NumberSpan values,
@@ -204,22 +91,22 @@ LOCKSTEP_INLINE void InProcess::reduce_scatter(std::span<double> status, NumberS
   status_sums_.resize(status.size());
   const unsigned parity = enter(Operation::reduce_scatter, status, values, ReduceOp::sum);
   std::exception_ptr failure;
-  group_->sum_status(parity, status_sums_);
+  shared_->sum_status(parity, status_sums_);
   try {
     reduce_windows(
-        values.type(), values.size(), [&](int r) { return group_->slot(parity, r).data; }, f);
+        values.type(), values.size(), [&](int r) { return shared_->slot(parity, r).data; }, f);
   } catch (...) {  // the others still use this thread's memory
     failure = std::current_exception();
   }
-  group_->begun(rank_).reduced = 0;
-  group_->leave(rank_);
+  shared_->begun(rank_).reduced = 0;
+  shared_->leave(rank_);
   if (failure != nullptr) std::rethrow_exception(failure);
   std::copy(status_sums_.begin(), status_sums_.end(), status.begin());
 }
 
 LOCKSTEP_INLINE void InProcess::reduce_windows(DataType type, std::size_t end,
                                                detail::ConstRankArrays arrays, TakeSums f) {
-  std::size_t& reduced = group_->begun(rank_).reduced;
+  std::size_t& reduced = shared_->begun(rank_).reduced;
   while (reduced < end) {
     const std::size_t begin = reduced, count = std::min(window(), end - begin);
     detail::reduce_share(
@@ -234,42 +121,42 @@ LOCKSTEP_INLINE void InProcess::broadcast(std::span<std::byte> bytes, int root,
                                           const std::atomic<bool>* patient) {
   detail::check_root(root, size());
   if (size() == 1) return;
-  InProcessGroup::Slot mine;
+  detail::InProcessShared::Slot mine;
   mine.call = {.operation = Operation::broadcast, .root = root, .bytes = bytes.size()};
   mine.data = bytes.data();
-  const unsigned parity = group_->enter(rank_, mine, patient);
+  const unsigned parity = shared_->enter(rank_, mine, patient);
   if (rank_ != root && !bytes.empty())
-    std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
-  group_->leave(rank_);
+    std::memcpy(bytes.data(), shared_->slot(parity, root).data, bytes.size());
+  shared_->leave(rank_);
 }
 
 LOCKSTEP_INLINE void InProcess::all_gather(std::span<const std::byte> mine,
                                            std::span<std::byte> all) {
   detail::check_lengths(mine.size(), all.size(), size());
-  InProcessGroup::Slot slot;
+  detail::InProcessShared::Slot slot;
   slot.call = {.operation = Operation::all_gather, .bytes = mine.size()};
   slot.data = const_cast<std::byte*>(mine.data());  // only read
-  const unsigned parity = group_->enter(rank_, slot);
+  const unsigned parity = shared_->enter(rank_, slot);
   for (int r = 0; r < size() && !mine.empty(); ++r) {
     std::byte* target = all.data() + mine.size() * static_cast<std::size_t>(r);
-    const void* source = group_->slot(parity, r).data;
+    const void* source = shared_->slot(parity, r).data;
     if (target != source) std::memcpy(target, source, mine.size());
   }
-  group_->leave(rank_);
+  shared_->leave(rank_);
 }
 
 LOCKSTEP_INLINE void InProcess::barrier() {
   if (size() == 1) return;
-  InProcessGroup::Slot mine;
+  detail::InProcessShared::Slot mine;
   mine.call = {.operation = Operation::barrier};
-  (void)group_->enter(rank_, mine);
+  (void)shared_->enter(rank_, mine);
 }
 
 LOCKSTEP_INLINE void InProcess::abort(std::string_view reason, ExitCode code) noexcept {
   try {
-    group_->abort({.failed_rank = rank_, .reason = std::string(reason), .code = code});
+    shared_->abort({.failed_rank = rank_, .reason = std::string(reason), .code = code});
   } catch (...) {  // out of memory: fail without a reason
-    group_->abort({});
+    shared_->abort({});
   }
 }
 

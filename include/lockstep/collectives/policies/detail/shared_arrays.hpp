@@ -30,7 +30,7 @@ class SharedArrays {
   };
 
   const int rank_;
-  std::shared_ptr<OwnSegments> own_ = std::make_shared<OwnSegments>();
+  std::shared_ptr<OwnSegments> own_;
   std::vector<std::vector<SharedSegment>> mapped_;  // by rank, the last used at the end
 };
 

@@ -9,7 +9,9 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE SharedArrays::SharedArrays(int rank, int size)
-    : rank_(rank), mapped_(static_cast<std::size_t>(size)) {}
+    : rank_(rank),
+      own_(std::make_shared<OwnSegments>()),
+      mapped_(static_cast<std::size_t>(size)) {}
 
 LOCKSTEP_INLINE Buffer SharedArrays::allocate(std::size_t size) {
   if (size == 0) return {};
