@@ -41,12 +41,10 @@ class ConnectedServers final : public ParameterServers {
   void abandon() noexcept override {
     if (client_) client_->hang_up();
   }
-  void serve(ShardKeeper& keeper) override;
-
-  /// This worker will begin no other fit.
-  void say_goodbye() noexcept {
+  void say_goodbye() noexcept override {
     if (client_) client_->say_goodbye();
   }
+  void serve(ShardKeeper& keeper) override;
 
  private:
   const ParameterServerOptions options_;

@@ -67,6 +67,8 @@ class ParameterServers {
   virtual void finish() = 0;
   /// An exception has ended the fit: nobody waits for this worker, until it begins another one.
   virtual void abandon() noexcept = 0;
+  /// This worker will begin no other fit.
+  virtual void say_goodbye() noexcept = 0;
 
   /// What a server does: see ParameterServer::serve.
   virtual void serve(detail::ShardKeeper& keeper) = 0;

@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,7 +10,6 @@
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/parameter_server/connected_servers.hpp"
 #include "lockstep/parameter_server/options.hpp"
 #include "lockstep/parameter_server/parameter_servers.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
@@ -69,8 +67,12 @@ class ParameterServerStrategy {
   ~ParameterServerStrategy();
 
   /// Whether this process is a parameter server.
-  [[nodiscard]] bool is_server() const noexcept { return servers_ && servers_->is_server(); }
-  [[nodiscard]] int num_servers() const noexcept { return servers_ ? servers_->count() : 0; }
+  [[nodiscard]] bool is_server() const noexcept {
+    return servers_ != nullptr && servers_->is_server();
+  }
+  [[nodiscard]] int num_servers() const noexcept {
+    return servers_ == nullptr ? 0 : servers_->count();
+  }
 
   [[nodiscard]] int num_workers() const noexcept { return workers_; }
   /// -1 for a server.
@@ -81,9 +83,7 @@ class ParameterServerStrategy {
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return workers_; }
 
   /// nullptr for a process that is alone.
-  [[nodiscard]] ParameterServers* parameter_servers() noexcept {
-    return servers_ ? &*servers_ : nullptr;
-  }
+  [[nodiscard]] ParameterServers* parameter_servers() noexcept { return servers_.get(); }
 
   /// See Strategy; f runs on this thread.
   template <class F>
@@ -96,7 +96,7 @@ class ParameterServerStrategy {
   const int workers_;
   const int rank_;
   const std::string source_;
-  std::optional<detail::ConnectedServers> servers_;
+  std::unique_ptr<ParameterServers> servers_;
   ReplicaThreads threads_{1};
   Replica replica_;
 };

@@ -3,6 +3,7 @@
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/parameter_server/connected_servers.hpp"
 #include "lockstep/strategies/parameter_server.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -49,17 +50,18 @@ LOCKSTEP_INLINE ParameterServerStrategy::ParameterServerStrategy(
   if (cluster.is_alone()) return;
   detail::set_log_place(rank_, "");
   const bool is_server = cluster.task.type == TaskType::ps;
-  servers_.emplace(ParameterServers::Place{.rank = rank_,
-                                           .workers = workers_,
-                                           .server = is_server ? cluster.task.index : -1,
-                                           .servers = cluster.spec.ps,
-                                           .in_rounds = options.in_rounds()},
-                   options);
-  replica_ = Replica(&threads_, &*servers_);
+  servers_ = std::make_unique<detail::ConnectedServers>(
+      ParameterServers::Place{.rank = rank_,
+                              .workers = workers_,
+                              .server = is_server ? cluster.task.index : -1,
+                              .servers = cluster.spec.ps,
+                              .in_rounds = options.in_rounds()},
+      options);
+  replica_ = Replica(&threads_, servers_.get());
 }
 
 LOCKSTEP_INLINE ParameterServerStrategy::~ParameterServerStrategy() {
-  if (servers_ && !is_server() && std::uncaught_exceptions() == exceptions_)
+  if (servers_ != nullptr && !is_server() && std::uncaught_exceptions() == exceptions_)
     servers_->say_goodbye();
 }
 
