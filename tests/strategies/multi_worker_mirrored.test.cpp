@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/core/last_words.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 

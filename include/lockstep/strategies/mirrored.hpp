@@ -2,13 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/own_loops.hpp"
@@ -32,13 +31,7 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   using Replica = CollectiveReplica<InProcess>;
 
   /// Starts the threads. Throws ConfigurationError when an option makes no sense.
-  explicit MirroredStrategy(const MirroredOptions& options = {})
-      : group_(ReplicaThreads::count(options.replicas), options.communication_options),
-        threads_(group_.size(), 0, options.pinning) {
-    replicas_.reserve(static_cast<std::size_t>(group_.size()));
-    for (int i = 0; i < group_.size(); ++i)
-      replicas_.emplace_back(group_.member(i), i, group_.size(), &threads_);
-  }
+  explicit MirroredStrategy(const MirroredOptions& options = {});
 
   [[nodiscard]] int num_workers() const noexcept { return 1; }
   [[nodiscard]] int worker_index() const noexcept { return 0; }
@@ -48,17 +41,15 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
 
   /// See Strategy.
   template <class F>
-  auto run(F&& f) {
+  detail::PerReplicaOf<F, Replica> run(F&& f) {
     return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
-      const auto call = [&](int i) { each(replicas_[static_cast<std::size_t>(i)]); };
-      const auto abort = [&](int i, std::string_view what, ExitCode code) {
-        group_.member(i).abort(what, code);
-      };
-      threads_.run(call, abort, [&] { group_.reset(); });
+      run_each([&](Replica& replica) { each(replica); });
     });
   }
 
  private:
+  void run_each(FunctionRef<void(Replica&)> f);
+
   InProcessGroup group_;
   ReplicaThreads threads_;
   std::vector<Replica> replicas_;
@@ -67,3 +58,7 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
 LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/strategies/mirrored.ipp"
+#endif

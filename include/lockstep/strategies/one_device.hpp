@@ -28,7 +28,7 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
 
   /// See Strategy.
   template <class F>
-  auto run(F&& f) {
+  detail::PerReplicaOf<F, Replica> run(F&& f) {
     return detail::run_per_replica<Replica>(1, f, [this](auto& each) {
       const auto call = [&](int) { each(replica_); };
       const auto no_others = [](int, std::string_view, ExitCode) {};

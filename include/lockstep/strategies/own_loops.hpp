@@ -41,14 +41,19 @@ class PerReplica {
 
 namespace detail {
 
+/// What run(f) returns: nothing, or a PerReplica of what f gave.
+template <class F, class Replica, class R = std::invoke_result_t<F&, Replica&>>
+using PerReplicaOf =
+    std::conditional_t<std::is_void_v<R>, void, PerReplica<std::remove_cvref_t<R>>>;
+
 /// Calls run(g) with a g that calls f(replica), and gives what f gave, if anything.
 template <class Replica, class F, class Run>
-auto run_per_replica(int replicas, F& f, const Run& run) {
-  using R = std::invoke_result_t<F&, Replica&>;
-  if constexpr (std::is_void_v<R>) {
+PerReplicaOf<F, Replica> run_per_replica(int replicas, F& f, const Run& run) {
+  using Results = PerReplicaOf<F, Replica>;
+  if constexpr (std::is_void_v<Results>) {
     run(f);
   } else {
-    PerReplica<std::remove_cvref_t<R>> results(replicas);
+    Results results(replicas);
     const auto keep = [&](Replica& replica) { results[replica.local_rank()] = f(replica); };
     run(keep);
     return results;

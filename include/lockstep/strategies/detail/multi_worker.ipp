@@ -2,27 +2,35 @@
 
 #include <algorithm>
 #include <chrono>
-#include <concepts>
+#include <cstddef>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/cluster/cluster_from_environment.hpp"
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/elastic/elastic_options.hpp"
+#include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
+#include "lockstep/collectives/kept_port.hpp"
+#include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/last_words.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/strategies/detail/multi_worker.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
+#include "lockstep/strategies/multi_worker_options.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-namespace detail {
-
-inline const char* instruction_set_of_build() noexcept {
+LOCKSTEP_INLINE const char* instruction_set_of_build() noexcept {
 #define LOCKSTEP_TEXT_OF(name) #name
 #define LOCKSTEP_TEXT(name) LOCKSTEP_TEXT_OF(name)
   return LOCKSTEP_TEXT(LOCKSTEP_ABI);
@@ -49,76 +57,98 @@ class MembersWorld final : public ElasticWorld {
   const Membership& membership_;
 };
 
-}  // namespace detail
+class MultiWorker::Impl {
+ public:
+  Impl(std::unique_ptr<WorkerConnections> connections, const Cluster& cluster,
+       const MultiWorkerMirroredOptions& options);
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl();
 
-template <CollectivePolicy Policy>
-MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
-    const MultiWorkerMirroredOptions& options)
-    : MultiWorkerMirroredStrategy(cluster_from_environment(), options) {}
+  void reconnect();
+  [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
+  [[nodiscard]] const ReplicaThreads& threads() const noexcept { return threads_; }
+  [[nodiscard]] const ElasticWorld* world() const noexcept { return world_.get(); }
+  [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
 
-template <CollectivePolicy Policy>
-MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
-    const Cluster& cluster, const MultiWorkerMirroredOptions& options)
-    : options_(options.communication_options),
+  void run(FunctionRef<void(void*)> f);
+
+ private:
+  void tell_failure() noexcept;
+  void check_elastic(const Cluster& cluster, const WorkerConnections& connections) const;
+  [[nodiscard]] Cluster checked(const Cluster& cluster, const WorkerConnections& connections) const;
+  [[nodiscard]] std::unique_ptr<Membership> join() const;
+  void connect_world();
+  void connect();
+  [[nodiscard]] int count(int requested) const;
+  [[nodiscard]] int workers_on_host() const;
+
+  const int exceptions_;  // in flight when this was made
+  const CommunicationOptions options_;
+  const bool sharded_updates_;
+  const std::optional<ElasticOptions> elastic_;
+  const std::shared_ptr<KeptPort> port_;
+  Cluster cluster_;  // of the world, where there are worlds
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<ElasticWorld> world_;
+  ReplicaThreads threads_;
+  bool was_connected_ = false;
+  const std::unique_ptr<WorkerConnections> connections_;  // last: they use the others
+};
+
+LOCKSTEP_INLINE MultiWorker::Impl::Impl(std::unique_ptr<WorkerConnections> connections,
+                                        const Cluster& cluster,
+                                        const MultiWorkerMirroredOptions& options)
+    : exceptions_(std::uncaught_exceptions()),
+      options_(options.communication_options),
       sharded_updates_(options.sharded_updates),
       elastic_(options.elastic),
-      cluster_(checked(cluster)),
+      port_(std::make_shared<KeptPort>()),
+      cluster_(checked(cluster, *connections)),
       membership_(join()),
-      world_(membership_ == nullptr ? nullptr
-                                    : std::make_unique<detail::MembersWorld>(*membership_)),
+      world_(membership_ == nullptr ? nullptr : std::make_unique<MembersWorld>(*membership_)),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
-               options.pinning) {
+               options.pinning),
+      connections_(std::move(connections)) {
   membership_ == nullptr ? connect() : connect_world();
 }
 
-template <CollectivePolicy Policy>
-MultiWorkerMirroredStrategy<Policy>::~MultiWorkerMirroredStrategy() {
-  if (policy_ == nullptr) return;
+LOCKSTEP_INLINE MultiWorker::Impl::~Impl() {
+  if (!connections_->has_peers()) return;
   if (std::uncaught_exceptions() > exceptions_) {
     tell_failure();
-  } else if constexpr (requires { policy_->close(); }) {
+  } else {
     try {
-      policy_->close();
+      connections_->close();
     } catch (...) {  // the work is done
     }
   }
 }
 
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::reconnect() {
+LOCKSTEP_INLINE void MultiWorker::Impl::reconnect() {
   if (threads_.is_running())
     throw Error(
         "MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
-  disconnect();
-  detail::LastWords::say_now();
+  connections_->disconnect();
+  LastWords::say_now();
   if (membership_ != nullptr) return connect_world();
   cluster_ = met(std::move(cluster_), port_, options_);
   connect();
 }
 
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::disconnect() noexcept {
-  replicas_.clear();
-  group_.reset();
-  policy_.reset();
-}
-
-template <CollectivePolicy Policy>
-std::unique_ptr<Membership> MultiWorkerMirroredStrategy<Policy>::join() const {
-  if (!elastic_ || num_workers() == 1) return nullptr;
+LOCKSTEP_INLINE std::unique_ptr<Membership> MultiWorker::Impl::join() const {
+  if (!elastic_ || cluster_.world_size() == 1) return nullptr;
   auto membership = std::make_unique<Membership>(
-      worker_index(), cluster_.addresses(), *elastic_, options_,
+      cluster_.rank(), cluster_.addresses(), *elastic_, options_,
       concat({"lockstep ", version_major, ".", version_minor, ".", version_patch, ", built for ",
-              detail::instruction_set_of_build()}));
-  detail::note_world(0,
-                     "");  // a launcher shall know before the first world that the job is elastic
+              instruction_set_of_build()}));
+  note_world(0, "");  // a launcher shall know before the first world that the job is elastic
   return membership;
 }
 
 /// A worker may be lost while the members of a new world connect: then they form another one. But
 /// where none comes to work, something is between their ports.
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::connect_world() {
+LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
   using Clock = std::chrono::steady_clock;
   for (auto deadline = Clock::time_point::max();;) {
     membership_->form(port_);
@@ -128,11 +158,11 @@ void MultiWorkerMirroredStrategy<Policy>::connect_world() {
     try {
       connect();
       membership_->works();
-      detail::note_world(membership_->world().epoch, membership_->world().members());
+      note_world(membership_->world().epoch, membership_->world().members());
       log_line(concat({membership_->description(), ", this is worker ", membership_->slot()}));
       return;
     } catch (const CollectiveError& error) {
-      disconnect();
+      connections_->disconnect();
       if (error.exit_code() != ExitCode::lost_peer) throw;
       if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
       if (Clock::now() >= deadline) {
@@ -147,39 +177,30 @@ void MultiWorkerMirroredStrategy<Policy>::connect_world() {
   }
 }
 
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::run_each(FunctionRef<void(Replica&)> f) {
-  if (group_ == nullptr)
+LOCKSTEP_INLINE void MultiWorker::Impl::run(FunctionRef<void(void*)> f) {
+  if (!connections_->has_replicas())
     throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
-  const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
+  const auto call = [&](int i) { f(connections_->replica(i)); };
   const auto abort = [&](int i, std::string_view what, ExitCode code) {
-    group_->member(i).abort(what, code);
+    connections_->abort(i, what, code);
   };
-  threads_.run(call, abort, [&] {
-    group_->drain();  // an exception may leave a reduction behind that uses f's memory
-    group_->reset();
-  });
+  threads_.run(call, abort, [&] { connections_->reset(); });
 }
 
 // With the exception's message if possible, which lockstep::run will know.
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::tell_failure() noexcept {
-  const std::shared_ptr<Policy> policy(std::move(policy_));
+LOCKSTEP_INLINE void MultiWorker::Impl::tell_failure() noexcept {
   try {
-    if (detail::LastWords::leave([policy](std::string_view reason, ExitCode code) {
-          detail::abort(*policy, reason, code);
-        }))
-      return;
+    if (LastWords::leave(connections_->last_words())) return;
   } catch (...) {  // out of memory: without the message
   }
-  policy->abort("ended because of an exception");
+  connections_->abort_all("ended because of an exception");
 }
 
-template <CollectivePolicy Policy>
-Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) const {
+LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster,
+                                                   const WorkerConnections& connections) const {
   options_.validate();
   cluster.validate();
-  if (elastic_) check_elastic(cluster);
+  if (elastic_) check_elastic(cluster, connections);
   if (cluster.is_evaluator())
     throw ConfigurationError(
         "this process is the evaluator of the cluster, which does not train: ask "
@@ -192,33 +213,32 @@ Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) con
         "this process is a parameter server of the cluster (TF_CONFIG's job 'ps'), and in a "
         "MultiWorkerMirroredStrategy all workers train in lockstep without any: use a "
         "ParameterServerStrategy in all processes, or start none for the job");
-  detail::set_log_place(cluster.rank(), cluster.meeting ? cluster.meeting->job : "");
-  detail::LastWords::say_now();  // an earlier strategy's: its port is needed
+  set_log_place(cluster.rank(), cluster.meeting ? cluster.meeting->job : "");
+  LastWords::say_now();  // an earlier strategy's: its port is needed
   return met(cluster, port_, options_);
 }
 
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::check_elastic(const Cluster& cluster) const {
+LOCKSTEP_INLINE void MultiWorker::Impl::check_elastic(const Cluster& cluster,
+                                                      const WorkerConnections& connections) const {
   if (cluster.meeting)
     throw ConfigurationError(
         concat({"MultiWorkerMirroredOptions::elastic needs the addresses of all workers, and ",
                 cluster.source, " names that of rank 0 alone: give them in TF_CONFIG"}));
-  if (std::same_as<Policy, SharedMemory>)
+  if (connections.is_for_one_world())
     throw ConfigurationError(
         "MultiWorkerMirroredOptions::elastic with SharedMemory: the memory is made for one number "
         "of workers; take Auto or Ring<Tcp>");
   elastic_->validate(cluster.world_size());
 }
 
-template <CollectivePolicy Policy>
-void MultiWorkerMirroredStrategy<Policy>::connect() {
+LOCKSTEP_INLINE void MultiWorker::Impl::connect() {
   const int replicas = threads_.size();
-  if (num_workers() > 1) {
-    Rendezvous rendezvous{.rank = worker_index(), .addresses = cluster_.addresses()};
+  if (cluster_.world_size() > 1) {
+    Rendezvous rendezvous{.rank = cluster_.rank(), .addresses = cluster_.addresses()};
     rendezvous.properties = {
         {"lockstep version", std::to_string(version_major) + "." + std::to_string(version_minor) +
                                  "." + std::to_string(version_patch)},
-        {"instruction set of the build", detail::instruction_set_of_build()},
+        {"instruction set of the build", instruction_set_of_build()},
         {"replicas per worker", std::to_string(replicas)}};
     CommunicationOptions options = options_;
     if (membership_ != nullptr) {
@@ -230,32 +250,46 @@ void MultiWorkerMirroredStrategy<Policy>::connect() {
     rendezvous.ranks_on_host = workers_on_host() * replicas;
     rendezvous.port = port_;
     rendezvous.was_connected = was_connected_;
-    policy_.reset(new Policy(Policy::connect(rendezvous, options)));
+    connections_->connect(rendezvous, options);
     was_connected_ = true;
   }
-  group_ = std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_,
-                                                       workers_on_host() * replicas);
-  replicas_.reserve(static_cast<std::size_t>(replicas));
-  for (int i = 0; i < replicas; ++i)
-    replicas_.emplace_back(group_->member(i), i, replicas, &threads_);
-  detail::note_met();
+  connections_->make_replicas(threads_, workers_on_host() * replicas, options_);
+  note_met();
 }
 
-template <CollectivePolicy Policy>
-int MultiWorkerMirroredStrategy<Policy>::count(int requested) const {
+LOCKSTEP_INLINE int MultiWorker::Impl::count(int requested) const {
   const int given = requested == 0 ? cores_given_by_launcher() : 0;
   return given > 0 ? given : ReplicaThreads::count(requested, workers_on_host());
 }
 
 // How many workers share this worker's cores, as far as addresses and the launcher tell.
-template <CollectivePolicy Policy>
-int MultiWorkerMirroredStrategy<Policy>::workers_on_host() const {
-  if (num_workers() == 1 || cores_given_by_launcher() > 0) return 1;
+LOCKSTEP_INLINE int MultiWorker::Impl::workers_on_host() const {
+  if (cluster_.world_size() == 1 || cores_given_by_launcher() > 0) return 1;
   const auto addresses = cluster_.addresses();
-  const std::string host = parse_address(addresses[static_cast<std::size_t>(worker_index())]).host;
+  const std::string host = parse_address(addresses[static_cast<std::size_t>(cluster_.rank())]).host;
   int workers = 0;
   for (const std::string& address : addresses) workers += parse_address(address).host == host;
   return workers;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+LOCKSTEP_INLINE MultiWorker::MultiWorker(std::unique_ptr<WorkerConnections> connections,
+                                         const Cluster& cluster,
+                                         const MultiWorkerMirroredOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(connections), cluster, options)) {}
+LOCKSTEP_INLINE MultiWorker::MultiWorker(std::unique_ptr<WorkerConnections> connections,
+                                         const MultiWorkerMirroredOptions& options)
+    : MultiWorker(std::move(connections), cluster_from_environment(), options) {}
+LOCKSTEP_INLINE MultiWorker::~MultiWorker() = default;
+
+LOCKSTEP_INLINE void MultiWorker::reconnect() { impl_->reconnect(); }
+LOCKSTEP_INLINE const Cluster& MultiWorker::cluster() const noexcept { return impl_->cluster(); }
+LOCKSTEP_INLINE const ReplicaThreads& MultiWorker::threads() const noexcept {
+  return impl_->threads();
+}
+LOCKSTEP_INLINE const ElasticWorld* MultiWorker::world() const noexcept { return impl_->world(); }
+LOCKSTEP_INLINE bool MultiWorker::sharded_updates() const noexcept {
+  return impl_->sharded_updates();
+}
+LOCKSTEP_INLINE void MultiWorker::run(FunctionRef<void(void*)> f) { impl_->run(f); }
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

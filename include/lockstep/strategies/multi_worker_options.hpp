@@ -1,0 +1,35 @@
+// Options of training on many machines.
+#pragma once
+
+#include <optional>
+
+#include "lockstep/collectives/elastic/elastic_options.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct MultiWorkerMirroredOptions {
+  /// Threads in each worker, the same number in all. 0: the cores that the launcher has given to
+  /// this worker (cores_given_by_launcher), or else usable_cores() / workers on the machine.
+  int replicas = 1;
+  CommunicationOptions communication_options = {};
+  Pinning pinning = Pinning::automatic;
+  /// Each worker updates a share of the parameters, and has the optimizer's slots of these alone:
+  /// with N workers, 1/N of the slots' memory and of the optimizer's time (ZeRO's first stage). The
+  /// bits and the files are those of other runs (with global_clipnorm, to the last bit of the
+  /// norm). Optimizers of whole variables (Lamb, LARS, Adafactor, Muon) have shares of whole
+  /// variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots while
+  /// a state is saved, for which all workers must call save, and not the chief alone. A worker that
+  /// is lost takes its slots along: with OnPeerLoss::rejoin or `elastic`, all go on from the last
+  /// backup, and without one they end.
+  bool sharded_updates = false;
+  /// Training goes on with fewer workers when some are lost, and with more when some come: see
+  /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
+  /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports
+  /// that the system chooses. Not with SharedMemory or Tls::certificates.
+  std::optional<ElasticOptions> elastic = std::nullopt;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
