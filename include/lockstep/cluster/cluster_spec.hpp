@@ -4,14 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
+#include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -47,19 +45,7 @@ struct ClusterSpec {
   std::vector<std::string> ps;
   std::vector<std::string> evaluator;  ///< at most one
 
-  [[nodiscard]] const std::vector<std::string>& job(TaskType type) const noexcept {
-    switch (type) {
-      case TaskType::chief:
-        return chief;
-      case TaskType::ps:
-        return ps;
-      case TaskType::evaluator:
-        return evaluator;
-      case TaskType::worker:
-        break;
-    }
-    return worker;
-  }
+  [[nodiscard]] const std::vector<std::string>& job(TaskType type) const noexcept;
 
   [[nodiscard]] bool empty() const noexcept {
     return chief.empty() && worker.empty() && ps.empty() && evaluator.empty();
@@ -67,35 +53,7 @@ struct ClusterSpec {
 
   /// Throws ConfigurationError, naming job and address, when a job has too many tasks, an address
   /// is malformed, or two tasks have the same.
-  [[gnu::cold]] void validate() const {
-    std::vector<std::pair<Address, std::string>> seen;
-    for (const TaskType type :
-         {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
-      const auto& addresses = job(type);
-      if ((type == TaskType::chief || type == TaskType::evaluator) && addresses.size() > 1)
-        throw ConfigurationError(
-            concat({"job '", to_string(type), "' may have one address only, got ", addresses.size(),
-                    ": '", addresses[0], "', '", addresses[1], "'"}));
-      for (std::size_t i = 0; i < addresses.size(); ++i) {
-        const std::string place = concat({to_string(type), " ", i});
-        Address address;
-        try {
-          address = parse_address(addresses[i]);
-        } catch (const ConfigurationError& error) {
-          throw ConfigurationError(concat({place, ": ", error.what()}));
-        }
-        for (char& c : address.host)
-          // names are equal whatever their case
-          if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-        for (const auto& [other, other_place] : seen)
-          if (other == address)
-            throw ConfigurationError(
-                concat({"address '", addresses[i], "' is used twice, by ", other_place, " and ",
-                        place, "; each task needs an address of its own"}));
-        seen.emplace_back(std::move(address), place);
-      }
-    }
-  }
+  [[gnu::cold]] void validate() const;
 };
 
 /// A cluster as one of its processes sees it. Without any addresses, and without a meeting, the
@@ -134,45 +92,19 @@ struct Cluster {
   [[nodiscard]] bool is_chief() const noexcept { return rank() == 0; }
 
   /// "host:port" of those that train, by rank; empty when alone. Throws Error before the meeting.
-  [[nodiscard]] std::vector<std::string> addresses() const {
-    if (meeting && spec.empty())
-      throw Error(
-          "the addresses of this cluster's workers are known after they have met: call "
-          "met(cluster) first");
-    std::vector<std::string> all = spec.chief;
-    all.insert(all.end(), spec.worker.begin(), spec.worker.end());
-    return all;
-  }
+  [[nodiscard]] std::vector<std::string> addresses() const;
 
   /// Throws ConfigurationError when the specification is wrong, or the task is not in it.
-  [[gnu::cold]] void validate() const {
-    spec.validate();
-    if (is_alone() || meeting) return;
-    const std::string name = concat({"task '", to_string(task.type), "' ", task.index});
-    if (task.index < 0)
-      throw ConfigurationError(concat({name, ": the index must not be negative"}));
-    const auto& addresses = spec.job(task.type);
-    if (is_evaluator() && addresses.empty()) return;  // need not be listed
-    if (addresses.empty())
-      throw ConfigurationError(
-          concat({name, ": the cluster has no job '", to_string(task.type), "'"}));
-    if (static_cast<std::size_t>(task.index) >= addresses.size())
-      throw ConfigurationError(
-          concat({name, ": the job has ", addresses.size(),
-                  addresses.size() == 1 ? " task, so that the index must be 0"
-                                        : " tasks, so that the index must be 0 to ",
-                  addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
-  }
+  [[gnu::cold]] void validate() const;
 };
 
 /// The cluster with the addresses of all its workers: where it has a meeting, see meet(), whose
 /// errors these are. `port` keeps this worker's port, and belongs into Rendezvous::port.
-[[nodiscard]] inline Cluster met(Cluster cluster, const std::shared_ptr<KeptPort>& port,
-                                 const CommunicationOptions& options = {}) {
-  if (!cluster.meeting) return cluster;
-  cluster.spec.worker = meet(*cluster.meeting, options, port);
-  cluster.task = {TaskType::worker, cluster.meeting->rank};
-  return cluster;
-}
+[[nodiscard]] Cluster met(Cluster cluster, const std::shared_ptr<KeptPort>& port,
+                          const CommunicationOptions& options = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/cluster/cluster_spec.ipp"
+#endif

@@ -2,14 +2,15 @@
 // target lockstep::mpi.
 #pragma once
 
+#include "lockstep/core/config.hpp"
+
+#if defined(LOCKSTEP_HAS_MPI)
+
 #include <cstddef>
 
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/policies/mpi.hpp"
-#include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
-
-#if defined(LOCKSTEP_HAS_MPI)
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -14,6 +14,8 @@
 #include "lockstep/cluster/launchers/claim.hpp"
 #include "lockstep/cluster/launchers/slurm.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -10,6 +10,7 @@
 #include "lockstep/cluster/launchers/node_list.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

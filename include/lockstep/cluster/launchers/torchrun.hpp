@@ -6,6 +6,7 @@
 
 #include "lockstep/cluster/launchers/claim.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
