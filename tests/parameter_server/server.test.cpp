@@ -216,6 +216,22 @@ TEST_CASE("parameter server: a worker that goes before it hears of its place lea
   CHECK(next.client.begin(1, "same").gives_state);
 }
 
+TEST_CASE("parameter server: a worker says that its server is silent, before it counts as lost") {
+  const lockstep_test::CapturedStderr captured;
+  // A process that is stopped: the system makes the connection, and nobody answers.
+  const lsd::MeetingSocket stopped = lsd::listen_for_meeting("127.0.0.1", "", 0);
+  const std::string address =
+      "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(stopped.get())));
+  const ls::ParameterServerOptions options{.timeout = 8s, .startup_timeout = 8s};
+  lsd::ParameterClient client(1, 2, {address}, options, {});
+  CHECK(contains(message_of<ls::CollectiveError>([&] { (void)client.begin(1, "same"); }),
+                 "has been silent for 8 s"));
+  CHECK(contains(captured.text(), "worker 1 waits for parameter server 0 (" + address +
+                                      "), which has been silent for 5 s; after 8 s "
+                                      "(ParameterServerOptions::timeout) its connection counts as "
+                                      "lost\n"));
+}
+
 TEST_CASE("parameter server: a port that is taken is waited for") {
   lsd::MeetingSocket taken = lsd::listen_for_meeting("127.0.0.1", "", 0);
   const std::string address =

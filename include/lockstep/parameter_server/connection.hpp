@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -61,6 +62,9 @@ struct PsTrust {
   std::shared_ptr<const TlsContext> tls{};  ///< null: connections are plain
 };
 
+/// After how long who waits says so, and how often.
+inline constexpr std::chrono::seconds ps_report_interval{5};
+
 /// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call throws
 /// ConnectionLost, and the connection cannot be used again then. One thread receives, one at a time
 /// sends.
@@ -77,6 +81,10 @@ class PsConnection {
 
   /// `timeout`: how long the other side may be silent.
   PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout);
+  /// Called every 5 s in which the other side is waited for, and silent.
+  void on_silence(std::function<void(std::chrono::seconds silent)> f) {
+    on_silence_ = std::move(f);
+  }
 
   // TLS comes first, if there is any. Both throw PeerUntrusted as well.
 
@@ -121,6 +129,7 @@ class PsConnection {
   MeetingSocket socket_;
   const std::chrono::milliseconds timeout_;
   Clock::time_point until_ = Clock::time_point::max();
+  std::function<void(std::chrono::seconds)> on_silence_;
   std::unique_ptr<TlsSession> tls_;
   bool has_heard_ = false;  // a message of the protocol
 };

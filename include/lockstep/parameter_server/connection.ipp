@@ -105,7 +105,15 @@ LOCKSTEP_INLINE void PsConnection::fail_to_send(const char* what) {
 
 LOCKSTEP_INLINE void PsConnection::wait(short events) {
   pollfd ready{socket_.get(), events, 0};
-  if (!poll_until(ready, deadline()))
+  const auto end = deadline();
+  auto silent = ps_report_interval;
+  for (auto report = Clock::now() + silent; report < end; report += ps_report_interval) {
+    if (poll_until(ready, report)) return;
+    if (Clock::now() < report) break;  // no socket
+    if (on_silence_) on_silence_(silent);
+    silent += ps_report_interval;
+  }
+  if (!poll_until(ready, end))
     throw ConnectionLost(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
                                  duration_text(timeout_)}));
 }

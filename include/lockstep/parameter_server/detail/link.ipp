@@ -14,8 +14,6 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-inline constexpr auto ps_report_interval = std::chrono::seconds(5);
-
 LOCKSTEP_INLINE std::string PsLink::name() const {
   return concat({"parameter server ", index_, " (", address_, ")"});
 }
@@ -38,6 +36,11 @@ LOCKSTEP_INLINE void PsLink::connect(Clock::time_point until) {
   }
   if (!socket.is_open()) throw ConnectionLost(reason);
   connection.emplace(std::move(socket), caller_.options.timeout);
+  connection->on_silence([this](std::chrono::seconds silent) {
+    log_line(concat({"worker ", caller_.rank, " waits for ", name(), ", which has been silent for ",
+                     silent.count(), " s; after ", duration_text(caller_.options.timeout),
+                     " (ParameterServerOptions::timeout) its connection counts as lost"}));
+  });
   try {
     claim_place(*connection, caller_.trust,
                 {.rank = caller_.rank,
