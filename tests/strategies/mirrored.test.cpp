@@ -3,9 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
+
+#include "support/captured_stderr.hpp"
 
 using namespace lockstep;
 using namespace std::chrono_literals;
@@ -64,6 +69,28 @@ TEST_SUITE("mirrored") {
       CHECK(error.failed_rank() == 1);
     }
   }
+}
+
+TEST_CASE("MirroredStrategy: workers that TF_CONFIG names, and that train by themselves, say so") {
+  const auto printed = [](const char* tf_config) {
+    const lockstep_test::CapturedStderr captured;
+    ::setenv("TF_CONFIG", tf_config, 1);
+    const MirroredStrategy strategy({.replicas = 1});
+    ::unsetenv("TF_CONFIG");
+    return captured.text();
+  };
+  CHECK(printed("").empty());
+  CHECK(printed(R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}})")
+            .empty());
+  CHECK(printed(R"({"cluster": {"worker": ["a:1", "b:1"], "evaluator": ["c:1"]},
+                    "task": {"type": "evaluator", "index": 0}})")
+            .empty());
+  const char* const one_of_three = R"({"cluster": {"chief": ["a:1"], "worker": ["b:1",
+      "c:1"], "evaluator": ["d:1"]}, "task": {"type": "worker", "index": 1}})";
+  const std::string line = printed(one_of_three);
+  CHECK(line.find("TF_CONFIG names 3 workers") != std::string::npos);
+  CHECK(line.find("use MultiWorkerMirroredStrategy") != std::string::npos);
+  CHECK(printed(one_of_three).empty());  // once
 }
 
 TEST_CASE("MirroredStrategy: run in team_lead, and after its failure") {
