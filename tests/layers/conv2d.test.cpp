@@ -76,6 +76,18 @@ TEST_CASE("Conv2D: gradients with many weights") {
   });
 }
 
+TEST_CASE("Conv2D: gradients by Winograd's algorithm") {
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients<Conv2D<17, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>,
+                                   Shape<4, 6, 16>>(3);
+    lockstep_test::check_gradients<
+        Conv2D<16, 3, ls::Tanh, Conv2DOptions{.padding = Padding::same, .use_bias = false}>,
+        Shape<6, 4, 18>>(17);
+    lockstep_test::check_gradients<Conv2D<16, 3>, Shape<8, 7, 16>>(1);
+    lockstep_test::check_gradients<Conv2D<16, 3>, Shape<8, 7, 16>>(0);
+  });
+}
+
 TEST_CASE("Conv2D: what is not finite stays visible") {
   lockstep_test::LayerRig<Conv2D<2, 2, ls::ReLU>, Shape<3, 3, 1>, float> rig(2);
   rig.forward();

@@ -1,6 +1,7 @@
 // What the convolution layers share: shapes, and how the kernels become a layer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
+#include "lockstep/kernels/winograd.hpp"
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/input_checks.hpp"
@@ -113,15 +115,23 @@ struct ConvolutionLayer : Geometry {
   }
   template <class In>
   static constexpr std::size_t temporary(std::size_t stride) {
-    return kernels::convolution_scratch(Geometry::template size<In>(stride));
+    const kernels::ConvolutionSize size = Geometry::template size<In>(stride);
+    return std::max(kernels::convolution_scratch(size),
+                    uses_winograd<In> ? kernels::winograd_scratch(size) : 0);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
-    kernels::convolution_forward<T>(size, pass.x.data(), pass.weights[0].data(),
-                                    bias<UseBias>(pass.weights), pass.y.data(),
-                                    {fused_minimum<Activation, T>()});
+    const T* const weights = pass.weights[0].data();
+    const T* const constants = bias<UseBias>(pass.weights);
+    constexpr T minimum = fused_minimum<Activation, T>();
+    if constexpr (uses_winograd<In>)
+      kernels::winograd_forward<T>(size, pass.x.data(), weights, constants, minimum, pass.y.data(),
+                                   pass.temporary.data());
+    else
+      kernels::convolution_forward<T>(size, pass.x.data(), weights, constants, pass.y.data(),
+                                      {minimum});
     if constexpr (!is_fused<Activation, T>)
       activate<Activation, T>(outputs(size), pass.y.data(), pass.y.data(), slope(pass));
   }
@@ -137,11 +147,19 @@ struct ConvolutionLayer : Geometry {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
     weight_gradient(size, pass, true);
     pass.context.gradients_ready(pass.gradients);
-    kernels::convolution_input_gradient<T>(size, pass.weights[0].data(), pass.dy.data(),
-                                           pass.dx.data());
+    const T* const weights = pass.weights[0].data();
+    if constexpr (uses_winograd<In>)
+      kernels::winograd_input_gradient<T>(size, weights, pass.dy.data(), pass.dx.data(),
+                                          pass.temporary.data());
+    else
+      kernels::convolution_input_gradient<T>(size, weights, pass.dy.data(), pass.dx.data());
   }
 
  private:
+  /// The same for every batch.
+  template <class In>
+  static constexpr bool uses_winograd = kernels::uses_winograd(Geometry::template size<In>(16));
+
   static constexpr std::size_t outputs(const kernels::ConvolutionSize& size) {
     return size.out_height * size.out_width * size.all_filters() * size.batch;
   }

@@ -1,0 +1,88 @@
+#include "lockstep/kernels/winograd.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/convolution_testing.hpp"
+#include "support/instruction_sets.hpp"
+
+namespace kernels = lockstep::kernels;
+using kernels::ConvolutionSize;
+using lockstep_test::Array;
+using lockstep_test::convolution_size;
+using lockstep_test::random_array;
+
+namespace {
+
+/// The largest error beside max(expected, minimum), relative to 1 + |expected|; infinite for NaN.
+template <class T>
+double worst(const Array<T>& got, const std::vector<double>& expected, double minimum) {
+  double largest = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = std::abs(static_cast<double>(got[i]) - std::max(expected[i], minimum)) /
+                         (1 + std::abs(expected[i]));
+    largest =
+        std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
+  }
+  return largest;
+}
+
+/// Forward (with or without a bias and a minimum) and input gradient, beside plain loops in double.
+template <class T>
+void check(const ConvolutionSize& s, bool with_bias) {
+  CAPTURE(s.height);
+  CAPTURE(s.width);
+  CAPTURE(s.channels);
+  CAPTURE(s.filters);
+  CAPTURE(s.pad_top);
+  CAPTURE(s.batch);
+  std::mt19937 random(1);
+  const std::size_t inputs = s.height * s.width * s.channels,
+                    outputs = s.out_height * s.out_width * s.filters;
+  const Array<T> x = random_array<T>(inputs * s.batch, random);
+  const Array<T> w = random_array<T>(s.weights(), random);
+  const Array<T> b = random_array<T>(s.filters, random);
+  const Array<T> dy = random_array<T>(outputs * s.batch, random);
+  const Array<T> y(outputs * s.batch, T(7)), dx(inputs * s.batch, T(7));
+  const Array<T> scratch(kernels::winograd_scratch(s), std::numeric_limits<T>::quiet_NaN());
+  const T minimum = with_bias ? T(-0.5) : -std::numeric_limits<T>::infinity();
+  kernels::winograd_forward<T>(s, x.data(), w.data(), with_bias ? b.data() : nullptr, minimum,
+                               y.data(), scratch.data());
+  kernels::winograd_input_gradient<T>(s, w.data(), dy.data(), dx.data(), scratch.data());
+
+  const auto number = [](T value) { return static_cast<double>(value); };
+  std::vector<double> y_sum(outputs * s.batch), dx_sum(inputs * s.batch);
+  if (with_bias)
+    for (std::size_t i = 0; i < y_sum.size(); ++i) y_sum[i] = number(b[i / s.batch % s.filters]);
+  lockstep_test::for_each_product(s, [&](std::size_t in, std::size_t weight, std::size_t out) {
+    for (std::size_t n = 0; n < s.batch; ++n) {
+      y_sum[out * s.batch + n] += number(w[weight]) * number(x[in * s.batch + n]);
+      dx_sum[in * s.batch + n] += number(w[weight]) * number(dy[out * s.batch + n]);
+    }
+  });
+  const double tolerance = std::is_same_v<T, float> ? 3e-5 : 1e-12;
+  CHECK(worst(y, y_sum, number(minimum)) < tolerance);
+  CHECK(worst(dx, dx_sum, -std::numeric_limits<double>::infinity()) < tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("Winograd kernels: against loops in double") {
+  lockstep_test::for_each_instruction_set([] {
+    for (const std::size_t batch : {0u, 16u, 48u}) {
+      check<float>(convolution_size(6, 8, 16, 16, 3, 1, 1, batch), false);
+      check<double>(convolution_size(7, 5, 16, 19, 3, 1, 1, batch), true);
+      check<float>(convolution_size(7, 6, 21, 34, 3, 1, 0, batch), true);
+      check<double>(convolution_size(4, 7, 17, 16, 3, 1, 2, batch), false);
+    }
+    check<float>(convolution_size(4, 4, 64, 40, 3, 1, 1, 80), true);
+    check<float>(convolution_size(1, 2, 16, 16, 3, 1, 1, 16), false);  // smaller than a tile
+  });
+}
