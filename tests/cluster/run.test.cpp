@@ -192,6 +192,18 @@ TEST_SUITE("run") {
           std::string::npos);
   }
 
+  TEST_CASE("LOCKSTEP_LOG with another value is an error at once, in the launcher too") {
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"arguments"}, {"--workers", "1", "arguments"}}) {
+      const Finished wrong = work(arguments, {{"LOCKSTEP_LOG", "jsno"}});
+      CHECK(wrong.exit_code == 2);
+      CHECK(wrong.output ==
+            "error: the environment variable LOCKSTEP_LOG is 'jsno', which is no form of the log; "
+            "use text or json\n");
+    }
+    CHECK(work({"arguments"}, {{"LOCKSTEP_LOG", "text"}}).exit_code == 0);
+  }
+
   TEST_CASE("--workers inside a cluster is refused; TF_CONFIG that is wrong is an error at once") {
     const Finished both = work(
         {"--workers", "2"},

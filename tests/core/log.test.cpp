@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <string>
 
+#include "lockstep/core/error.hpp"
 #include "support/captured_stderr.hpp"
 
 TEST_CASE("log_line: one line each, with the library's name, on standard error") {
@@ -34,4 +36,20 @@ TEST_CASE("log_line: a structured line has time, level, rank, run and text") {
   CHECK(without_time(structured_log_line("errors: e")).starts_with("\"level\":\"info\""));
   lockstep::detail::set_log_place(-1, "");
   CHECK_FALSE(lockstep::detail::logs_are_structured());  // LOCKSTEP_LOG is not set
+}
+
+TEST_CASE("LOCKSTEP_LOG: text, json or nothing; another value is refused") {
+  for (const char* const known : {"text", "json", ""}) {
+    ::setenv("LOCKSTEP_LOG", known, 1);
+    CHECK_NOTHROW(lockstep::detail::check_log_form());
+  }
+  for (const char* const wrong : {"jsno", "JSON", "json "}) {
+    ::setenv("LOCKSTEP_LOG", wrong, 1);
+    const std::string message = "the environment variable LOCKSTEP_LOG is '" + std::string(wrong) +
+                                "', which is no form of the log; use text or json";
+    CHECK_THROWS_WITH_AS(lockstep::detail::check_log_form(), message.c_str(),
+                         lockstep::ConfigurationError);
+  }
+  ::unsetenv("LOCKSTEP_LOG");
+  CHECK_NOTHROW(lockstep::detail::check_log_form());
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "lockstep/strategies/any_strategy.hpp"
@@ -34,6 +35,13 @@ TEST_CASE(
   const float moving = one.trainer.workspace(0).state().slices()[0][1];
   CHECK(moving != 0);
   for (std::size_t i = 0; i < 3; ++i) CHECK(three.workspace(i).state().slices()[0][1] == moving);
+}
+
+TEST_CASE("ReplicatedModel: a wrong LOCKSTEP_LOG is an error, also in a program without run()") {
+  ::setenv("LOCKSTEP_LOG", "jsno", 1);
+  CHECK_THROWS_WITH_AS(MovingTrainer(7), doctest::Contains("LOCKSTEP_LOG is 'jsno'"),
+                       ls::ConfigurationError);
+  ::unsetenv("LOCKSTEP_LOG");
 }
 
 TEST_CASE("ReplicatedModel: the workers start from the chief's seed and variables") {

@@ -184,6 +184,7 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
     return report_error(what, code);
   };
   try {
+    check_log_form();
     std::vector<char*> arguments(argv, argv + argc);
     if (const auto options = take_launch_options(arguments)) return launch_workers(*options);
     const IgnoredSignals ignored;  // until the end of the process, which writes once more

@@ -15,6 +15,10 @@ inline constexpr std::string_view structured_log_begin = "{\"time\":\"";
 /// Whether the environment variable LOCKSTEP_LOG is "json", at the first call.
 [[nodiscard]] bool logs_are_structured() noexcept;
 
+/// Throws ConfigurationError unless LOCKSTEP_LOG is "text", "json", empty or not set. Asked by `run`
+/// and `compile`, as a line of the log cannot throw.
+void check_log_form();
+
 /// Says who writes this process's structured lines: its rank, and the name of the run, for which
 /// the environment variable LOCKSTEP_RUN_ID stands if it is set.
 void set_log_place(int rank, std::string_view run);

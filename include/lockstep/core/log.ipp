@@ -6,6 +6,7 @@
 #include <ctime>
 #include <mutex>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/json_text.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -30,6 +31,16 @@ LOCKSTEP_INLINE bool logs_are_structured() noexcept {
     return form != nullptr && std::string_view(form) == "json";
   }();
   return structured;
+}
+
+LOCKSTEP_INLINE void check_log_form() {
+  const char* const form = std::getenv("LOCKSTEP_LOG");
+  if (form == nullptr || *form == '\0') return;
+  for (const std::string_view known : {"text", "json"})
+    if (form == known) return;
+  throw ConfigurationError(
+      concat({"the environment variable LOCKSTEP_LOG is '", printable(form, 40),
+              "', which is no form of the log; use text or json"}));
 }
 
 LOCKSTEP_INLINE void set_log_place(int rank, std::string_view run) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/resized_batches.hpp"
@@ -31,6 +32,7 @@ ReplicatedModel<T>::ReplicatedModel(const Program<T>& program,
                  strategy_->sharded_updates()),
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
       rank_state_(program, variables_, workspaces_.size()) {
+  check_log_form();
   variables_.seed = seed ? *seed : std::random_device{}();
   if (strategy_->parameter_servers() != nullptr) check_for_servers(program_, synchronization);
   strategy_->run([&](AnyReplica& replica) { start(replica); });
