@@ -303,6 +303,9 @@ TEST_CASE("archive: what later versions have added comes back, and files without
   state.accumulated_steps = 3;
   state.accumulated_rows = 24;
   state.shows_averages = true;
+  state.samples = 60'000;
+  state.samples_checksum = 0xFFFF'FFFF;
+  state.epoch_steps = 70;
   CHECK(ls::decode_checkpoint(ls::encode_checkpoint(state)) == state);
 }
 

@@ -33,6 +33,9 @@ TEST_CASE("TrainingState: equal only when everything is") {
   CHECK(differs([](auto& s) { s.running.push_back(0); }));
   CHECK(differs([](auto& s) { ++s.global_batch; }));
   CHECK(differs([](auto& s) { s.is_epoch_open = false; }));
+  CHECK(differs([](auto& s) { ++s.samples; }));
+  CHECK(differs([](auto& s) { ++s.samples_checksum; }));
+  CHECK(differs([](auto& s) { ++s.epoch_steps; }));
   CHECK(differs([](auto& s) { s.callbacks[1].put("new", 1); }));
   CHECK(differs([](auto& s) { s.objects.clear(); }));
 }

@@ -44,6 +44,13 @@ TEST_CASE("ReplicatedModel: a wrong LOCKSTEP_LOG is an error, also in a program 
   ::unsetenv("LOCKSTEP_LOG");
 }
 
+TEST_CASE("ReplicatedModel: the seed that the program has asked for is known, a drawn one is not") {
+  ls::MirroredStrategy mirrored({.replicas = 1});
+  CHECK(ReplicatedModel(moving_program, ls::any_strategy(mirrored), 7).given_seed() == 7u);
+  CHECK_FALSE(
+      ReplicatedModel(moving_program, ls::any_strategy(mirrored), {}).given_seed().has_value());
+}
+
 TEST_CASE("ReplicatedModel: the workers start from the chief's seed and variables") {
   std::array<std::uint64_t, 3> seeds{};
   std::array<std::uint32_t, 3> sums{};

@@ -460,6 +460,62 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("resume: another seed and other data are said, with both values, and training goes on") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("training_state");
+  const Run run = new_passes(1);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 4), doctest::Contains("power failure"),
+                       ls::Error);
+  const auto saved = *ls::read_file(path);
+  const auto said = [&](const ls::AnyDataset& data, std::uint64_t seed) {
+    ls::write_file_atomically(path, saved);
+    Run other = run;
+    other.data = data;
+    const CapturedStderr captured;
+    (void)train(other, folder.path(), seed);
+    return captured.text();
+  };
+  const auto batches = [](const TinyData& data) {
+    return ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).shuffle(22).batch(5));
+  };
+  CHECK_FALSE(contains(said(run.data, 11), "warning"));
+  CHECK(contains(said(run.data, 99),
+                 "warning: fit: the saved training has the seed 11 (this program has 99). It goes "
+                 "on at the saved place with the saved seed, in the data of this program; to train "
+                 "from the beginning, delete what it was restored from\n"));
+  CHECK(contains(said(batches(TinyData(30)), 11),
+                 "has 22 samples of training data (this program has 30), 5 steps an epoch (this "
+                 "program has 6). "));
+  CHECK(contains(said(batches(TinyData(22, 2)), 11), "has training data with the checksum "));
+
+  SUBCASE("an old file says nothing of its data, and is read") {
+    ls::TrainingState old = ls::decode_checkpoint(saved);
+    CHECK(old.samples == 22);
+    CHECK(old.epoch_steps == 5);
+    old.samples = old.samples_checksum = old.epoch_steps = 0;
+    ls::write_file_atomically(path, ls::encode_checkpoint(old));
+    Run other = run;
+    other.data = batches(TinyData(30));
+    const CapturedStderr captured;
+    CHECK(train(other, folder.path(), 11).iterations == 4 + 2 + 3 * 6);
+    CHECK_FALSE(contains(captured.text(), "warning"));
+  }
+  SUBCASE("data that end before the saved place are refused on each replica") {
+    for (const int replicas : {1, 2}) {
+      ls::write_file_atomically(path, saved);
+      Run other = run;
+      other.data = batches(TinyData(10));
+      other.replicas = replicas;
+      const std::string message =
+          message_of<ls::ConfigurationError>([&] { (void)train(other, folder.path(), 11); });
+      CHECK(contains(message,
+                     "the saved training has used 4 global batches of a pass over its data, and a "
+                     "pass over the data of this program has 2: go on with the data"));
+      CHECK(*ls::read_file(path) == saved);
+    }
+  }
+}
+
 TEST_CASE("resume: batches of different sizes, of which a short one comes first") {
   const TinyData data(90);
   const auto bucket = [](const auto& sample) { return sample.y[0] == 0 ? 1.0 : 9.0; };

@@ -15,7 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 inline constexpr std::uint32_t checkpoint_format_version = 3;
 
 /// A consistent snapshot between two steps. A file has its parts as named sections: "model" (from
-/// `scalar` to `world_size`), "fit" (from `epoch` to `is_epoch_open`), "callbacks" and "objects",
+/// `scalar` to `world_size`), "fit" (from `epoch` to `epoch_steps`), "callbacks" and "objects",
 /// and then the arrays.
 struct TrainingState {
   std::string scalar;  ///< "float32" or "float64": the type of all arrays
@@ -43,6 +43,10 @@ struct TrainingState {
   std::int64_t global_batch = 0;    ///< samples in each of those; 0: not known
   std::vector<double> running;      ///< the epoch's sums so far (status block)
   bool is_epoch_open = false;       ///< the epoch before `epoch` is not completed
+  // Of the training data and the epochs, so that others are noticed; 0 where not known.
+  std::int64_t samples = 0;           ///< in the source of the data
+  std::int64_t samples_checksum = 0;  ///< CRC-32C of some of them (SourceFingerprint)
+  std::int64_t epoch_steps = 0;       ///< steps of an epoch
 
   std::vector<State> callbacks;  ///< in the order in which fit was given them
   std::vector<State> objects;    ///< those of a Checkpoint, in its order

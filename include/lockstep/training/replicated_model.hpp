@@ -47,6 +47,10 @@ class ReplicatedModel {
 
   [[nodiscard]] const Program<T>& program() const noexcept { return program_; }
   [[nodiscard]] AnyStrategy& strategy() const noexcept { return *strategy_; }
+  /// The seed that the program has asked for; nothing where one was drawn.
+  [[nodiscard]] const std::optional<std::uint64_t>& given_seed() const noexcept {
+    return given_seed_;
+  }
   [[nodiscard]] Variables<T>& variables() noexcept { return variables_; }
   [[nodiscard]] const Variables<T>& variables() const noexcept { return variables_; }
   [[nodiscard]] std::size_t replicas() const noexcept { return workspaces_.size(); }
@@ -125,6 +129,7 @@ class ReplicatedModel {
   Variables<T> variables_;
   const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
   std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
+  const std::optional<std::uint64_t> given_seed_;
   RankState<T> rank_state_;
 };
 

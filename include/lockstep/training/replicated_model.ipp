@@ -31,6 +31,7 @@ ReplicatedModel<T>::ReplicatedModel(const Program<T>& program,
                  checked(synchronization, program.update_rules(), strategy_->sharded_updates()),
                  strategy_->sharded_updates()),
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
+      given_seed_(seed),
       rank_state_(program, variables_, workspaces_.size()) {
   check_log_form();
   variables_.seed = seed ? *seed : std::random_device{}();

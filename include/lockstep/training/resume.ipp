@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,18 +18,32 @@
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/resume.hpp"
+#include "lockstep/training/saved_data.hpp"
 #include "lockstep/training/served_fit.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Called by the leader.
+/// Called by the chief's leader, before the saved state is in force.
 template <class T>
-void take_over(RunningFit<T>& fit, const std::vector<std::byte>& saved) {
+void warn_of_other_data(const RunningFit<T>& fit, const TrainingState& saved) {
+  std::optional<std::uint64_t> seed = fit.trainer().given_seed();
+  if (seed != fit.trainer().variables().seed) seed.reset();  // another one was restored before
+  const std::string differences = saved_differences(saved, fit.data, seed);
+  if (differences.empty()) return;
+  log_line(concat({"warning: fit: the saved training has ", differences,
+                   ". It goes on at the saved place with the saved seed, in the data of this "
+                   "program; to train from the beginning, delete what it was restored from"}));
+}
+
+/// Called by the leader. `is_from_file`: else it is the state of a worker that survived.
+template <class T>
+void take_over(RunningFit<T>& fit, const std::vector<std::byte>& saved, bool is_from_file) {
   if (fit.recovery.decode == nullptr)
     throw ConfigurationError(
         "fit: the chief restores a saved state, this worker has no callback that can: start "
         "the same program on every worker");
   TrainingState state = fit.recovery.decode(saved);
+  if (is_from_file && fit.is_chief()) warn_of_other_data(fit, state);
   restore_state(fit.trainer(), state);
   fit.at = TrainingPosition::take(state, fit.metric_state());
   fit.callbacks.restore(state.callbacks);
@@ -89,7 +105,8 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   Recovery& recovery = fit.recovery;
   const bool leader = replica.local_rank() == 0;
   std::vector<std::byte> saved = recovery.survivor.furthest(replica.collective(), leader);
-  if (saved.empty())
+  const bool is_from_file = saved.empty();
+  if (is_from_file)
     saved = bytes_from_chief(replica.collective(),
                              leader ? std::move(recovery.pending) : std::vector<std::byte>{});
   else if (leader)
@@ -97,7 +114,8 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   fit.call_back(replica, {.call = "fit"}, [&] {
     if (const auto reason = std::exchange(recovery.unreadable, nullptr))
       go_on_without_backup(reason, !saved.empty());
-    if (!saved.empty()) take_over(fit, saved);
+    if (recovery.decode != nullptr && fit.is_chief()) fit.data = SavedData::of(fit.train, fit.plan);
+    if (!saved.empty()) take_over(fit, saved, is_from_file);
   });
   if (saved.empty()) {
     check_shares(fit, replica);
@@ -128,6 +146,20 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   }
 }
 
+/// Throws on all ranks when the data end before the saved place, with batches of the saved size.
+inline void check_place(const FitPlan& plan, const FitOptions& options,
+                        const TrainingPosition& at) {
+  const bool has_more_to_do = !at.has_ended() && at.epoch < options.epochs;
+  const bool is_known = !plan.steps_may_differ && plan.steps >= 0;
+  if (!has_more_to_do || !is_known || at.data_position <= plan.steps) return;
+  throw ConfigurationError(concat(
+      {"fit: the saved training has used ", at.data_position,
+       " global batches of a pass over its data, and a pass over the data of this program has ",
+       plan.steps,
+       ": go on with the data of the saved training, or delete what it was restored from to train "
+       "from the beginning"}));
+}
+
 template <class T>
 void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T>& data,
                     TrainingPosition& at) {
@@ -142,7 +174,7 @@ void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T
     if (data.next()) batch = static_cast<std::int64_t>(data.batch_size());
   }
   batch = from_chief(replica.collective(), batch);
-  if (batch == 0 || batch == at.batch) return;
+  if (batch == 0 || batch == at.batch) return check_place(plan, fit.options, at);
   const std::int64_t samples = at.data_position * at.batch;
   at.data_position = samples / batch;
   if (plan.target && plan.new_pass_each_epoch)

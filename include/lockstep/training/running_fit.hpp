@@ -30,6 +30,7 @@
 #include "lockstep/training/model_training.hpp"
 #include "lockstep/training/position.hpp"
 #include "lockstep/training/profile.hpp"
+#include "lockstep/training/saved_data.hpp"
 #include "lockstep/training/survivor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -72,9 +73,10 @@ class RunningFit final : public ModelTraining<T> {
   using Base::trainer_;
 
  public:
-  RunningFit(Trainer<T>& trainer, const AnyDataset& train, const FitOptions& fit_options,
+  RunningFit(Trainer<T>& trainer, const AnyDataset& train_data, const FitOptions& fit_options,
              CallbackHooks& hooks)
       : Base(trainer),
+        train(train_data),
         options(fit_options),
         callbacks(hooks),
         plan(plan_for(train)),
@@ -110,6 +112,7 @@ class RunningFit final : public ModelTraining<T> {
                           ? window.callbacks_before
                           : callbacks.save();
     at.save(saved);
+    data.save(saved);
     return saved;
   }
   [[nodiscard]] std::int64_t steps_waiting() const override { return window.waiting; }
@@ -142,11 +145,11 @@ class RunningFit final : public ModelTraining<T> {
 
   [[nodiscard]] Trainer<T>& trainer() const noexcept { return trainer_; }
   /// In this place among the workers. Throws ConfigurationError or DataError.
-  [[nodiscard]] FitPlan plan_for(const AnyDataset& train) const {
-    FitPlan made = plan_fit(train, options, trainer_.program().layout().data, trainer_.place());
+  [[nodiscard]] FitPlan plan_for(const AnyDataset& dataset) const {
+    FitPlan made = plan_fit(dataset, options, trainer_.program().layout().data, trainer_.place());
     const ElasticWorld* const world = trainer_.strategy().elastic_world();
     if (world != nullptr && world->workers_of_batch() > 0)
-      made.resize_batches(train, options, trainer_.strategy().num_workers(),
+      made.resize_batches(dataset, options, trainer_.strategy().num_workers(),
                           world->workers_of_batch());
     return made;
   }
@@ -181,6 +184,7 @@ class RunningFit final : public ModelTraining<T> {
   /// The chief gets the whole state, for those who go on in another world.
   void bring_slots_together(AnyReplica& replica) const;
 
+  const AnyDataset& train;
   const FitOptions& options;
   CallbackHooks& callbacks;
   FitPlan plan;
@@ -189,6 +193,7 @@ class RunningFit final : public ModelTraining<T> {
   UpdateWindow window;
   Recovery recovery;
   TrainingPosition at;  ///< the place of a state that is saved now
+  SavedData data;       ///< the chief's, where states are saved from which training goes on
   std::optional<ProgressBar> progress;
   History history;
   Logs logs;

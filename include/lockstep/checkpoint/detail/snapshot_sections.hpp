@@ -51,6 +51,14 @@ void each_fit_field(Saved& saved, F f) {
   f("is_epoch_open", saved.is_epoch_open);
 }
 
+/// Fields of the section "fit" that files lack where they are zeros.
+template <class Saved, class F>
+void each_later_fit_field(Saved& saved, F f) {
+  f("samples", saved.samples);
+  f("samples_checksum", saved.samples_checksum);
+  f("epoch_steps", saved.epoch_steps);
+}
+
 /// The lists of arrays, in the order of the file.
 template <class Saved>
 auto array_lists(Saved& saved) {
@@ -72,10 +80,14 @@ void write_sections(Writer& writer, const TrainingState& saved) {
   State model, fit;
   each_model_field(saved,
                    [&](std::string_view name, const auto& field) { model.put(name, field); });
-  each_later_model_field(saved, [&](std::string_view name, const auto& field) {
-    if (field != std::remove_cvref_t<decltype(field)>{}) model.put(name, field);
-  });
+  const auto put_later = [](State& section) {
+    return [&](std::string_view name, const auto& field) {
+      if (field != std::remove_cvref_t<decltype(field)>{}) section.put(name, field);
+    };
+  };
+  each_later_model_field(saved, put_later(model));
   each_fit_field(saved, [&](std::string_view name, const auto& field) { fit.put(name, field); });
+  each_later_fit_field(saved, put_later(fit));
   const auto write = [&](const char* name, const std::vector<State>& records) {
     writer(std::string(name));
     writer(records);
@@ -117,6 +129,9 @@ void read_sections(Reader& reader, TrainingState& saved) {
   });
   each_fit_field(
       saved, [&](std::string_view name, auto& field) { take_entry(fit[0], "fit", name, field); });
+  each_later_fit_field(saved, [&](std::string_view name, auto& field) {
+    if (fit[0].contains(name)) take_entry(fit[0], "fit", name, field);
+  });
 }
 
 /// Formats 1 and 2 have fixed fields and a single list of records: those of the callbacks, followed
