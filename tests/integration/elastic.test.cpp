@@ -174,6 +174,18 @@ TEST_CASE("elastic: a worker that does not come back is left out, be it the chie
   }
 }
 
+TEST_CASE("elastic: where ranks are not the numbers of workers, messages name both") {
+  Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=1000"});
+  workers.kill(0);
+  for (const std::size_t slot : {1u, 2u}) REQUIRE(workers[slot].wait_for("fit: world 2", 30s));
+  workers.kill(2);
+  CHECK(
+      workers[1].wait_for("world 2: workers 1 2 (2 of 3), this is worker 1: "
+                          "ranks 0 1 are workers 1 2\n",
+                          1s));
+  CHECK(workers[1].wait_for("; rank 1 of world 2 is worker 2 [after ", 30s));
+}
+
 TEST_CASE("elastic: a worker that is back within the wait: the bits of the undisturbed run") {
   for (const std::string replicas : {"replicas=1", "replicas=2"}) {
     const Words options{"step_ms=5", "wait_ms=30000", replicas};

@@ -24,6 +24,15 @@ World make_world(std::int64_t epoch, std::vector<int> slots) {
 
 }  // namespace
 
+TEST_CASE("World: which ranks are which workers") {
+  CHECK(World{}.ranks_are_slots());
+  CHECK(make_world(1, {0, 1, 2}).ranks_are_slots());
+  CHECK(make_world(2, {0, 1}).ranks_are_slots());  // the last one is missing
+  CHECK_FALSE(make_world(3, {0, 2}).ranks_are_slots());
+  CHECK_FALSE(make_world(4, {1}).ranks_are_slots());
+  CHECK(make_world(5, {0, 2, 11}).ranks_text() == "ranks 0 1 2 are workers 0 2 11");
+}
+
 TEST_CASE("World: a line of text and back") {
   const World world{.epoch = 3, .id = 0xFFFFFFFFFFFFFFFFu, .slots = {0, 2, 11}};
   CHECK(world.text() == "3 18446744073709551615 0 2 11");

@@ -30,6 +30,10 @@ struct World {
   [[nodiscard]] int rank_of(int slot) const {
     return static_cast<int>(std::lower_bound(slots.begin(), slots.end(), slot) - slots.begin());
   }
+  /// Whether each member's rank is its slot, as nobody is missing before the last one.
+  [[nodiscard]] bool ranks_are_slots() const noexcept {
+    return slots.empty() || static_cast<std::size_t>(slots.back()) + 1 == slots.size();
+  }
   [[nodiscard]] bool is_same(const World& other) const noexcept {
     return epoch == other.epoch && id == other.id;
   }
@@ -39,6 +43,13 @@ struct World {
     std::string text;
     for (const int slot : slots) text += concat({text.empty() ? "" : " ", slot});
     return text;
+  }
+
+  /// For messages that name ranks: "ranks 0 1 2 are workers 0 2 3".
+  [[nodiscard]] std::string ranks_text() const {
+    std::string text = "ranks";
+    for (std::size_t rank = 0; rank < slots.size(); ++rank) text += concat({" ", rank});
+    return concat({text, " are workers ", members()});
   }
 
   static constexpr std::int64_t last_epoch = std::int64_t{1} << 62;  ///< no run comes that far

@@ -57,6 +57,18 @@ class MembersWorld final : public ElasticWorld {
   const Membership& membership_;
 };
 
+/// The failure, and which worker of the cluster has failed where its rank in the world is another
+/// number. `replicas`: ranks of each worker.
+inline CollectiveFailure naming_worker(CollectiveFailure failure, const World& world,
+                                       int replicas) {
+  const bool is_process = failure.failed_rank >= 0 && !failure.address.empty();
+  const auto member = static_cast<std::size_t>(is_process ? failure.failed_rank / replicas : 0);
+  if (is_process && member < world.slots.size() && !world.ranks_are_slots())
+    failure.reason += concat({"; rank ", failure.failed_rank, " of world ", world.epoch,
+                              " is worker ", world.slots[member]});
+  return failure;
+}
+
 class MultiWorker::Impl {
  public:
   Impl(std::unique_ptr<WorkerConnections> connections, const Cluster& cluster,
@@ -154,25 +166,29 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
     membership_->form(port_);
     cluster_.spec = {};
     cluster_.spec.worker = membership_->addresses();
-    cluster_.task = {TaskType::worker, membership_->world().rank_of(membership_->slot())};
+    const World& world = membership_->world();
+    cluster_.task = {TaskType::worker, world.rank_of(membership_->slot())};
     try {
       connect();
       membership_->works();
-      note_world(membership_->world().epoch, membership_->world().members());
-      log_line(concat({membership_->description(), ", this is worker ", membership_->slot()}));
+      note_world(world.epoch, world.members());
+      log_line(concat({membership_->description(), ", this is worker ", membership_->slot(),
+                       world.ranks_are_slots() ? "" : ": ",
+                       world.ranks_are_slots() ? "" : world.ranks_text()}));
       return;
     } catch (const CollectiveError& error) {
       connections_->disconnect();
       if (error.exit_code() != ExitCode::lost_peer) throw;
       if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
+      CollectiveFailure failure = naming_worker(error.failure(), world, 1);
       if (Clock::now() >= deadline) {
-        CollectiveFailure failure = error.failure();
         failure.reason += "; no world comes to work. The workers of the last one listen at";
         for (const std::string& address : membership_->addresses()) failure.reason += " " + address;
         failure.reason += ", ports that the system chooses: they must reach each other there";
         throw CollectiveError(std::move(failure));
       }
-      log_line(concat({membership_->description(), " does not come to work: ", error.what()}));
+      log_line(concat({membership_->description(),
+                       " does not come to work: ", CollectiveError(std::move(failure)).what()}));
     }
   }
 }
@@ -184,7 +200,18 @@ LOCKSTEP_INLINE void MultiWorker::Impl::run(FunctionRef<void(void*)> f) {
   const auto abort = [&](int i, std::string_view what, ExitCode code) {
     connections_->abort(i, what, code);
   };
-  threads_.run(call, abort, [&] { connections_->reset(); });
+  const auto clean_up = [&] { connections_->reset(); };
+  if (membership_ == nullptr || membership_->world().ranks_are_slots())
+    return threads_.run(call, abort, clean_up);
+  const World world = membership_->world();
+  try {
+    threads_.run(call, abort, clean_up);
+  } catch (const CollectiveError& error) {
+    throw CollectiveError(naming_worker(error.failure(), world, threads_.size()));
+  } catch (const Error&) {  // its message may name ranks
+    log_line(concat({"in world ", world.epoch, ", ", world.ranks_text()}));
+    throw;
+  }
 }
 
 // With the exception's message if possible, which lockstep::run will know.
