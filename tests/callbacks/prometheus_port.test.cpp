@@ -1,22 +1,14 @@
 #include "lockstep/callbacks/prometheus_port.hpp"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "callbacks/fake_training.hpp"
-#include "lockstep/callbacks/metrics_server.hpp"
+#include "callbacks/http_client.hpp"
 #include "lockstep/core/traffic.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
@@ -27,51 +19,9 @@ using namespace std::chrono_literals;
 using lockstep_test::CapturedStderr;
 using lockstep_test::contains;
 using lockstep_test::FakeTraining;
+using lockstep_test::http_get;
 
 namespace {
-
-/// A connection that gives up after ten seconds.
-class Client {
- public:
-  explicit Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const timeval limit{10, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    name.sin_port = htons(static_cast<std::uint16_t>(port));
-    connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
-  }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client() { ::close(socket_); }
-
-  [[nodiscard]] bool is_connected() const { return connected_; }
-  void send(const std::string& text) const {
-    (void)!::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
-  }
-  /// Until the server closes the connection.
-  [[nodiscard]] std::string all() const {
-    std::string text;
-    std::array<char, 4096> chunk;
-    for (ssize_t n = 0; (n = ::recv(socket_, chunk.data(), chunk.size(), 0)) > 0;)
-      text.append(chunk.data(), static_cast<std::size_t>(n));
-    return text;
-  }
-
- private:
-  int socket_;
-  bool connected_ = false;
-};
-
-std::string ask(int port, const std::string& request) {
-  const Client client(port);
-  client.send(request);
-  return client.all();
-}
-std::string get(int port, const std::string& path) {
-  return ask(port, "GET " + path + " HTTP/1.0\r\nHost: here\r\n\r\n");
-}
 
 /// Sets a variable, while it lives.
 struct Variable {
@@ -93,7 +43,7 @@ TEST_CASE("PrometheusPort: /metrics has the figures of the running fit, /healthz
   REQUIRE(port.port() > 0);
   CHECK(contains(captured.text(), "metrics of worker 0: http://127.0.0.1:" +
                                       std::to_string(port.port()) + "/metrics"));
-  CHECK(contains(get(port.port(), "/metrics"), "lockstep_training{worker=\"0\"} 1\n"));
+  CHECK(contains(http_get(port.port(), "/metrics"), "lockstep_training{worker=\"0\"} 1\n"));
 
   port.on_epoch_begin(training, 2);
   training.updates = 7;
@@ -103,7 +53,7 @@ TEST_CASE("PrometheusPort: /metrics has the figures of the running fit, /healthz
   logs.set("loss", 0.25);
   port.on_train_batch_end(training, 0, logs);
   port.on_epoch_end(training, 2, logs);
-  const std::string answer = get(port.port(), "/metrics");
+  const std::string answer = http_get(port.port(), "/metrics");
   CHECK(answer.starts_with("HTTP/1.0 200 OK\r\n"));
   CHECK(contains(answer, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
   const std::string text = answer.substr(answer.find("\r\n\r\n") + 4);
@@ -118,39 +68,9 @@ TEST_CASE("PrometheusPort: /metrics has the figures of the running fit, /healthz
     CHECK(contains(text, line));
   }
   CHECK(ls::traffic().sent >= 100);
-  CHECK(contains(get(port.port(), "/healthz"), "\r\n\r\nok\n"));
+  CHECK(contains(http_get(port.port(), "/healthz"), "\r\n\r\nok\n"));
   port.on_train_abort(training);
-  CHECK(contains(get(port.port(), "/metrics"), "lockstep_failures_total{worker=\"0\"} 1\n"));
-}
-
-TEST_CASE("PrometheusPort: other requests are answered, and what is no request") {
-  FakeTraining training;
-  const CapturedStderr captured;
-  ls::PrometheusPort port({.port = 0});
-  port.on_train_begin(training);
-  const int number = port.port();
-  CHECK(get(number, "/").starts_with("HTTP/1.0 404 Not Found\r\n"));
-  CHECK(get(number, "/healthz?verbose=1").starts_with("HTTP/1.0 200 OK\r\n"));
-  CHECK(ask(number, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.0 405 Method Not"));
-  CHECK(contains(ask(number, "PUT / HTTP/1.1\n\n"), "\r\nAllow: GET, HEAD\r\n"));
-  CHECK(ask(number, "hello\r\n\r\n").starts_with("HTTP/1.0 400 Bad Request\r\n"));
-  const std::string head = ask(number, "HEAD /metrics HTTP/1.0\r\n\r\n");
-  CHECK(head.starts_with("HTTP/1.0 200 OK\r\n"));
-  CHECK(head.ends_with("\r\n\r\n"));
-  CHECK(ask(number, "GET /" + std::string(5000, 'x')).starts_with("HTTP/1.0 431 "));
-}
-
-TEST_CASE("PrometheusPort: silent clients do not keep others out, and leave nothing behind") {
-  FakeTraining training;
-  const CapturedStderr captured;
-  ls::PrometheusPort port({.port = 0});
-  port.on_train_begin(training);
-  std::vector<std::unique_ptr<Client>> silent;
-  silent.reserve(2 * ls::detail::MetricsServer::most_connections);
-  for (int i = 0; i < 2 * ls::detail::MetricsServer::most_connections; ++i)
-    silent.push_back(std::make_unique<Client>(port.port()));
-  silent.resize(ls::detail::MetricsServer::most_connections - 1);  // and those in the queue go away
-  CHECK(contains(get(port.port(), "/healthz"), "ok\n"));
+  CHECK(contains(http_get(port.port(), "/metrics"), "lockstep_failures_total{worker=\"0\"} 1\n"));
 }
 
 TEST_CASE("PrometheusPort: a fit that is stuck is ill, one that has ended is not") {
@@ -159,12 +79,12 @@ TEST_CASE("PrometheusPort: a fit that is stuck is ill, one that has ended is not
   ls::PrometheusPort port({.port = 0, .stale_after = 1ms});
   port.on_train_begin(training);
   std::this_thread::sleep_for(20ms);
-  const std::string answer = get(port.port(), "/healthz");
+  const std::string answer = http_get(port.port(), "/healthz");
   CHECK(answer.starts_with("HTTP/1.0 503 Service Unavailable\r\n"));
   CHECK(contains(answer, "no step for "));
   ls::Logs logs;
   port.on_train_end(training, logs);
-  CHECK(contains(get(port.port(), "/healthz"), "ok\n"));
+  CHECK(contains(http_get(port.port(), "/healthz"), "ok\n"));
 }
 
 TEST_CASE(

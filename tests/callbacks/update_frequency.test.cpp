@@ -1,0 +1,40 @@
+#include "lockstep/callbacks/update_frequency.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "support/model_testing.hpp"
+
+namespace ls = lockstep;
+using lockstep_test::contains;
+using lockstep_test::message_of;
+
+namespace {
+
+/// Of the first ten batches, those after which figures are due.
+std::vector<std::int64_t> due(const ls::UpdateFrequency& frequency) {
+  std::vector<std::int64_t> batches;
+  for (std::int64_t made = 1; made <= 10; ++made)
+    if (frequency.due(made)) batches.push_back(made);
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("UpdateFrequency: at epochs alone by default, after each batch, or every so many") {
+  CHECK(due({}).empty());
+  CHECK(due(ls::UpdateFrequency::epoch).empty());
+  CHECK(due(ls::UpdateFrequency::batch) ==
+        std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  CHECK(due(3) == std::vector<std::int64_t>{3, 6, 9});
+  CHECK(due(11).empty());
+  CHECK_FALSE(ls::UpdateFrequency().has_batches());
+  CHECK(ls::UpdateFrequency(11).has_batches());
+}
+
+TEST_CASE("UpdateFrequency: a negative number is refused") {
+  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::UpdateFrequency(-2); }),
+                 "got -2"));
+}
