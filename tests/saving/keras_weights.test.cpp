@@ -126,24 +126,6 @@ std::string sample() {
   return lockstep::testing::source_path("tests/saving/samples/keras.weights.h5");
 }
 
-/// A file that `fill` writes with HDF5.
-template <class Fill>
-void make_file(const std::string& path, const Fill& fill) {
-  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  REQUIRE(file >= 0);
-  fill(file);
-  REQUIRE(H5Fclose(file) >= 0);
-}
-
-/// A dataset of floats that says it has these extents, and has not been written.
-void put_dataset(hid_t group, const char* name, std::vector<hsize_t> extents, hid_t how) {
-  const hid_t space = H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr);
-  const hid_t set = H5Dcreate2(group, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, how, H5P_DEFAULT);
-  CHECK(set >= 0);
-  H5Dclose(set);
-  H5Sclose(space);
-}
-
 }  // namespace
 
 TEST_SUITE("Keras's weights [needs library]") {
@@ -224,9 +206,7 @@ TEST_SUITE("Keras's weights [needs library]") {
                    "none of that name"));
   }
 
-  TEST_CASE(
-      "Keras's files: damaged ones, and those that refer to others, are refused before memory "
-      "is taken") {
+  TEST_CASE("Keras's files: damaged ones are refused with the file's name, and change nothing") {
     const TemporaryFolder folder;
     const std::string path = folder.path("x.weights.h5");
     ls::OneDeviceStrategy alone;
@@ -247,37 +227,6 @@ TEST_SUITE("Keras's weights [needs library]") {
     }
     ls::write_file_atomically(path, std::as_bytes(std::span("no file of HDF5")));
     CHECK(contains(refusal(), "does not begin like one"));
-
-    make_file(path, [](hid_t file) {
-      put_dataset(file, "huge", {hsize_t{1} << 40, 1024}, H5P_DEFAULT);
-    });
-    CHECK(contains(refusal(),
-                   "HDF5: huge: it is (1099511627776, 1024) of float32, and of all arrays "
-                   "at most"));
-    make_file(path, [](hid_t file) { put_dataset(file, "empty", {16}, H5P_DEFAULT); });
-    CHECK(contains(refusal(), "the file has only 0 bytes of it"));
-    make_file(path, [](hid_t file) {
-      const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
-      H5Pset_external(how, "/etc/hostname", 0, 64);
-      put_dataset(file, "elsewhere", {16}, how);
-      H5Pclose(how);
-    });
-    CHECK(contains(refusal(), "its elements are in other files"));
-    make_file(path, [](hid_t file) {
-      H5Lcreate_external("other.h5", "/x", file, "link", H5P_DEFAULT, H5P_DEFAULT);
-    });
-    CHECK(contains(refusal(), "it is a link to another place, which is not followed"));
-    make_file(path, [](hid_t file) {  // a group that contains itself, twice
-      for (const char* const name : {"a", "b"})
-        H5Lcreate_hard(file, "/", file, name, H5P_DEFAULT, H5P_DEFAULT);
-    });
-    CHECK(contains(refusal(), "there are more groups than a model can have"));
-    make_file(path, [](hid_t file) {
-      const hid_t space = H5Screate(H5S_SCALAR);
-      H5Aclose(H5Acreate2(file, "layer_names", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT));
-      H5Sclose(space);
-    });
-    CHECK(contains(refusal(), "it is of Keras 2"));
     ls::write_file_atomically(folder.path("x.keras"),
                               ls::encode_npz(std::vector<ls::SavedArray>{}));
     CHECK_THROWS_AS(model.load_weights(folder.path("x.keras")), ls::DataError);
