@@ -4,14 +4,13 @@
 #include <cstdint>
 #include <utility>
 
+#include "lockstep/collectives/policies/detail/introduction.hpp"
 #include "lockstep/collectives/policies/detail/shared_arrays.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE SharedArrays::SharedArrays(int rank, int size)
-    : rank_(rank),
-      own_(std::make_shared<OwnSegments>()),
-      mapped_(static_cast<std::size_t>(size)) {}
+    : rank_(rank), own_(std::make_shared<OwnSegments>()), mapped_(static_cast<std::size_t>(size)) {}
 
 LOCKSTEP_INLINE Buffer SharedArrays::allocate(std::size_t size) {
   if (size == 0) return {};
