@@ -12,6 +12,7 @@
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
 #include "lockstep/kernels/winograd.hpp"
+#include "lockstep/kernels/winograd_weights.hpp"
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/input_checks.hpp"
@@ -116,8 +117,10 @@ struct ConvolutionLayer : Geometry {
   template <class In>
   static constexpr std::size_t temporary(std::size_t stride) {
     const kernels::ConvolutionSize size = Geometry::template size<In>(stride);
-    return std::max(kernels::convolution_scratch(size),
-                    uses_winograd<In> ? kernels::winograd_scratch(size) : 0);
+    if constexpr (uses_winograd<In>)
+      return std::max(kernels::winograd_scratch(size), kernels::winograd_weights_scratch(size));
+    else
+      return kernels::convolution_scratch(size);
   }
 
   template <class In, class T>
@@ -139,13 +142,13 @@ struct ConvolutionLayer : Geometry {
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
-    weight_gradient(size, pass, size.is_depthwise());
+    weight_gradient<In>(size, pass, size.is_depthwise());
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
-    weight_gradient(size, pass, true);
+    weight_gradient<In>(size, pass, true);
     pass.context.gradients_ready(pass.gradients);
     const T* const weights = pass.weights[0].data();
     if constexpr (uses_winograd<In>)
@@ -170,14 +173,19 @@ struct ConvolutionLayer : Geometry {
     return pass.scratch.data();
   }
 
-  template <class T>
+  template <class In, class T>
   static void weight_gradient(const kernels::ConvolutionSize& size, const BackwardPass<T>& pass,
                               bool keep_delta) {
-    kernels::convolution_weight_gradient<T>(
-        size, pass.x.data(),
-        activation_delta<Activation, T>(outputs(size), pass.dy.data(), pass.y.data(), slope(pass),
-                                        keep_delta),
-        pass.gradients[0].data(), bias<UseBias>(pass.gradients), pass.temporary.data());
+    const kernels::Delta<T> delta = activation_delta<Activation, T>(
+        outputs(size), pass.dy.data(), pass.y.data(), slope(pass), keep_delta);
+    T* const kernel = pass.gradients[0].data();
+    T* const constants = bias<UseBias>(pass.gradients);
+    T* const scratch = pass.temporary.data();
+    if constexpr (uses_winograd<In>)
+      kernels::winograd_weight_gradient<T>(size, pass.x.data(), delta, kernel, constants, scratch);
+    else
+      kernels::convolution_weight_gradient<T>(size, pass.x.data(), delta, kernel, constants,
+                                              scratch);
   }
 };
 
