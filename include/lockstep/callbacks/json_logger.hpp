@@ -26,7 +26,7 @@ struct JSONLoggerOptions {
 /// | "event" | members |
 /// |---|---|
 /// | "train_begin" | "workers" |
-/// | "step" | "epoch", "step", "iteration", "ms", "learning_rate", the averages of the epoch so far |
+/// | "step" | "epoch", "step", "iteration", "ms", "learning_rate", averages of the epoch so far |
 /// | "epoch" | "epoch", "steps", "iteration", "ms", "learning_rate", the figures, "rank_times" |
 /// | "evaluate" | "iteration", the figures; outside of fit, and never over what the file has |
 /// | "train_end", "train_abort" | |

@@ -10,7 +10,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Reads the text of TF_CONFIG:
 ///
-///     {"cluster": {"chief": ["host:port"], "worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}
+///     {"cluster": {"chief": ["host:port"], "worker": ["host:port", ...]},
+///      "task": {"type": "worker", "index": 0}}
 ///
 /// Jobs are chief (or master), worker, ps and evaluator; the index may be a string of digits; other
 /// keys are ignored. Text that is empty, `{}` or has no cluster gives a process that is alone.

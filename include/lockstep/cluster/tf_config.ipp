@@ -18,7 +18,8 @@ namespace detail {
 using Json = nlohmann::json;
 
 inline constexpr const char* tf_config_form =
-    R"(expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}})";
+    R"(expected {"cluster": {"worker": ["host:port", ...]}, )"
+    R"("task": {"type": "worker", "index": 0}})";
 inline constexpr const char* tf_config_jobs = "chief (or master), worker, ps and evaluator";
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_tf_config(std::string_view why) {

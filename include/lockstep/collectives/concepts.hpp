@@ -185,8 +185,8 @@ concept SharingCollective =
 /// The two halves of an all_reduce, between which each rank may do with its part of the sums what
 /// all need (an update of parameters). Of an array's blocks, as Partition cuts it over the ranks,
 /// those are a rank's own whose last_rank it is.
-///  1. `reduce_scatter_blocks(values)` sums as all_reduce({}, values) does, but leaves each rank the
-///     sums of its own blocks alone; what is in the others then is undefined.
+///  1. `reduce_scatter_blocks(values)` sums as all_reduce({}, values) does, but leaves each rank
+///     the sums of its own blocks alone; what is in the others then is undefined.
 ///  2. `all_gather_blocks(values)`: all ranks get every rank's own blocks.
 /// Each moves half of what all_reduce does. A two-level collective has the blocks of processes: the
 /// threads of a process all get the sums of its blocks; of what is gathered, the first thread's

@@ -15,8 +15,8 @@ inline constexpr std::string_view structured_log_begin = "{\"time\":\"";
 /// Whether the environment variable LOCKSTEP_LOG is "json", at the first call.
 [[nodiscard]] bool logs_are_structured() noexcept;
 
-/// Throws ConfigurationError unless LOCKSTEP_LOG is "text", "json", empty or not set. Asked by `run`
-/// and `compile`, as a line of the log cannot throw.
+/// Throws ConfigurationError unless LOCKSTEP_LOG is "text", "json", empty or not set. Asked by
+/// `run` and `compile`, as a line of the log cannot throw.
 void check_log_form();
 
 /// Says who writes this process's structured lines: its rank, and the name of the run, for which

@@ -134,8 +134,8 @@ class BatchLoader {
 
   void read(BatchViews<T>& views) {
     if (data_.samples() > 0) data_.read(views.x, with_targets_ ? views.targets : TensorView<T>());
-    views.x
-        .clear_padding();  // a dataset need not write it, and what an earlier batch left there may be anything
+    // A dataset need not write it, and what an earlier batch left there may be anything.
+    views.x.clear_padding();
     views.targets.clear_padding();
   }
 

@@ -28,8 +28,8 @@ struct Sample {
   std::span<T> x;  ///< the elements of the sample, row-major
   std::span<T> y;  ///< those of its target, without weights; empty when the source has no targets
   std::int64_t index = 0;  ///< number of the sample in the source
-  RandomKey
-      key{};  ///< for random augmentation: depends on the seed, the iteration, the repetition and index
+  /// for random augmentation: depends on the seed, the iteration, the repetition and index
+  RandomKey key{};
   std::span<T>
       weights{};  ///< of the sample in loss and weighted metrics; empty when the source has none
 };

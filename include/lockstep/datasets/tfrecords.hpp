@@ -101,7 +101,9 @@ namespace detail {
 /// DataError naming file, record and offset.
 /// @code
 /// auto train = lockstep::from_tfrecords({"a.tfrecord", "b.tfrecord"},
-///                                       {.x = {.key = "image", .shape = {28, 28}, .encoding = lockstep::FeatureEncoding::raw_uint8},
+///                                       {.x = {.key = "image",
+///                                              .shape = {28, 28},
+///                                              .encoding = lockstep::FeatureEncoding::raw_uint8},
 ///                                        .y = {{.key = "label"}}})
 ///                  .shuffle(10'000).batch(64);
 /// @endcode

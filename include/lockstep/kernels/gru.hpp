@@ -12,8 +12,8 @@
 
 // Gates in the order z, r, h; s is the logistic function, U the recurrent kernel, q = h U +
 // recurrent bias for gate h:
-//   h' = s(z) h + (1 - s(z)) hh, with hh = tanh(h gate + s(r) q)                reset after the product
-//                                   hh = tanh(h gate + (s(r) h) U)              reset before it
+//   h' = s(z) h + (1 - s(z)) hh, with hh = tanh(h gate + s(r) q)        reset after the product
+//                                   hh = tanh(h gate + (s(r) h) U)      reset before it
 // Recurrence::inner is q, then its gradient; or s(r) h. It is at the columns of the step.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {

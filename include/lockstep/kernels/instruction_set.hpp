@@ -13,8 +13,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Levels of instruction sets, lowest first. Results depend on the level, so all ranks use the
 /// lowest that one of them has.
 enum class InstructionSet : int {
-  baseline =
-      0,  ///< what the translation unit is compiled for: SSE2 on a plain x86-64 build, NEON on aarch64
+  /// what the translation unit is compiled for: SSE2 on a plain x86-64 build, NEON on aarch64
+  baseline = 0,
   avx2 = 1,    ///< AVX2 and FMA: x86-64-v3
   avx512 = 2,  ///< AVX-512 F, BW, DQ, VL: x86-64-v4
 };

@@ -37,8 +37,8 @@ struct Tile {
   static constexpr std::size_t columns = Columns;
 };
 
-/// The rows of A that a tile multiplies, `step` elements apart. Four of them share a pointer, and an
-/// instruction adds a multiple of the step to it: a register for each row would be too many.
+/// The rows of A that a tile multiplies, `step` elements apart. Four of them share a pointer, and
+/// an instruction adds a multiple of the step to it: a register for each row would be too many.
 template <class T, std::size_t R>
 struct EvenRows {
   std::size_t step = 0;

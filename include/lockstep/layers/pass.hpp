@@ -23,8 +23,8 @@ struct ForwardPass {
   Slices<T> weights;      ///< of `variables`; read only
   Slices<T> state;        ///< of `state_variables`; forward may change it when context.training
   TensorView<const T> x;  ///< input, [samples x In::size]
-  TensorView<T>
-      y;  ///< output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
+  /// output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
+  TensorView<T> y;
   std::span<T> scratch;  ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
   const T* mask =
       nullptr;  ///< for each row of x: 1, or 0 where it does not count; null: all rows count

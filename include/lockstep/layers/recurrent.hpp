@@ -69,8 +69,8 @@ consteval auto recurrent_variables(std::string_view kernel, std::string_view rec
 }
 
 /// A recurrent layer of `Cell`, which is, beside what RecurrentWork wants of it,
-///   Cell::gates, Cell::has_inner, Cell::bias_rows, Cell::bias_initializer<Options>(), and the names
-///   Cell::kernel_name, Cell::recurrent_kernel_name, Cell::bias_name.
+///   Cell::gates, Cell::has_inner, Cell::bias_rows, Cell::bias_initializer<Options>(), and the
+///   names Cell::kernel_name, Cell::recurrent_kernel_name, Cell::bias_name.
 template <class Cell, std::size_t Units, auto Options>
 struct RecurrentLayer {
   static_assert(Units > 0, "lockstep: a recurrent layer needs at least one unit");

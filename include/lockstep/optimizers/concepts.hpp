@@ -69,8 +69,8 @@ struct UpdateContext {
 ///     they ask for is done for the optimizer (see update_rules.hpp). It learns of it by the
 ///     context; only weight decay it does itself, with context.keep(weight_decay).
 ///  8. A member `updates_whole_variables` that is true: each call of update has the elements of one
-///     variable, and the context names it. So its result may depend on all of them (norms). Clipping
-///     by value is then left to the optimizer (see whole_variables.hpp).
+///     variable, and the context names it. So its result may depend on all of them (norms).
+///     Clipping by value is then left to the optimizer (see whole_variables.hpp).
 ///  9. `optimizer.keras_slots(list)`: adds to a KerasSlots where Keras's optimizer of this kind has
 ///     the slots. (Without, Keras's files are read and written without the optimizer's state.)
 template <class O, class T = float>

@@ -181,8 +181,8 @@ LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection, const s
   }
 }
 
-// One line a second, and the same one each five: a process that is turned away calls again ten times
-// in one.
+// One line a second, and the same one each five: a process that is turned away calls again ten
+// times in one.
 LOCKSTEP_INLINE void ParameterServer::name_stranger(std::string_view host, std::string_view why) {
   const std::string text =
       concat({"a process at ", host, " ", printable(why, 2000), "; it is turned away"});

@@ -68,7 +68,8 @@ class ProtoWriter {
 };
 
 /// Reads one message, field by field:
-///   for (ProtoReader message(bytes); message.next();) if (message.field() == 1) f(message.bytes());
+///   for (ProtoReader message(bytes); message.next();)
+///     if (message.field() == 1) f(message.bytes());
 /// Everything throws DataError when the bytes are no such message; nothing is allocated.
 class ProtoReader {
  public:

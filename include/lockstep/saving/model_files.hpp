@@ -70,7 +70,8 @@ struct ModelFiles {
 
 /// compile, and then model.load(path): training goes on where the program that saved it was.
 /// @code
-/// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{}, lockstep::Accuracy{});
+/// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{},
+///                                        lockstep::Accuracy{});
 /// @endcode
 template <class Net, class T = float, Strategy S, class LossType, class OptimizerType,
           class... Metrics>

@@ -76,7 +76,8 @@ class EvaluationLoop {
 /// @code
 /// lockstep::OneDeviceStrategy strategy;
 /// auto model = lockstep::compile<Cnn>(strategy, loss, optimizer, lockstep::Accuracy{});
-/// lockstep::SidecarEvaluator(model, test, {.checkpoint_dir = "run", .results = "run/evaluation.csv"}).start();
+/// lockstep::SidecarEvaluator(model, test,
+///                            {.checkpoint_dir = "run", .results = "run/evaluation.csv"}).start();
 /// @endcode
 ///
 /// Used by one thread.

@@ -54,8 +54,9 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 ///   model(x, training=False)                      forward(batch)
 ///   tape.gradient(loss, model.trainable_...)      gradients(batch, loss)
 ///   optimizer.apply_gradients(...)                apply(gradients)
-///   optimizer.minimize(loss, ...)                 minimize(batch, loss), which is gradients and apply
-///                                                 in one: as in fit, updates begin during backward
+///   optimizer.minimize(loss, ...)                 minimize(batch, loss), which is gradients and
+///                                                 apply in one: as in fit, updates begin during
+///                                                 backward
 ///   tape.gradient(loss, x)                        input_gradient(batch, loss, ...)
 ///
 /// apply and minimize sum the gradients of all replicas and divide by the number of all rows, so

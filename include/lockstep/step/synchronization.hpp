@@ -50,8 +50,8 @@ struct DiLoCo {
 /// - Requests (stop_training, preemption, a save) take effect when the ranks meet: a round should
 ///   be shorter than the time that a scheduler leaves to a process. A state is saved after a
 ///   meeting, and has the slots of all ranks: fit continues from it to the same bits with as many
-///   ranks. Other numbers of ranks can continue too; rank r then gets the slots that rank r mod n of
-///   the n saved ones had.
+///   ranks. Other numbers of ranks can continue too; rank r then gets the slots that rank r mod n
+///   of the n saved ones had.
 /// - Clipping, constraints, weight decay, schedules and stop_on_non_finite act in each rank's own
 ///   steps. Constraints hold after the outer update too. A layer that sums over replicas
 ///   (BatchNormalization's `synchronized`) sums over its own rank alone.

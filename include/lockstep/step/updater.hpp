@@ -43,18 +43,18 @@ struct UpdateStep {
 /// shows its name. The training step knows none of them.
 ///
 /// In each step a rank calls, on its own thread:
-/// 1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the
-/// status
-///     of this rank. Returns what backward shall tell.
+///  1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the
+///     status of this rank. Returns what backward shall tell.
 ///  2. `ready(count)`, during backward: the first `count` elements of the gradient arena are final
-///     and may be reduced (Progress::gradients); or also backward does not read their parameters any
-///     more, which may be updated (Progress::variables). The counts grow.
-/// 3. `finish()`, after backward. On return the status and the untrained state of the workspace are
-///     those of all ranks, and every parameter that this rank reads next is updated. Returns whether
-///     the step has made an update (see UpdateStep::makes_update); if not, all are as they were.
-/// 4. `carry(steps)`, after a step that is not the last of its window, when other things than steps
-///     come next, as at the end of an epoch: what the window's `steps` have left so far goes into
-///     Variables.
+///     and may be reduced (Progress::gradients); or also backward does not read their parameters
+///     any more, which may be updated (Progress::variables). The counts grow.
+///  3. `finish()`, after backward. On return the status and the untrained state of the workspace
+///     are those of all ranks, and every parameter that this rank reads next is updated. Returns
+///     whether the step has made an update (see UpdateStep::makes_update); if not, all are as they
+///     were.
+///  4. `carry(steps)`, after a step that is not the last of its window, when other things than
+///     steps come next, as at the end of an epoch: what the window's `steps` have left so far goes
+///     into Variables.
 /// All ranks are in the same step, and equal calls of their collectives come in the same order.
 /// What an Updater throws ends the step, and the parameters of this process may be of either step.
 ///

@@ -39,10 +39,9 @@ struct AnyReplicaFunction {
 /// For a strategy S:
 ///  1. `S::Replica` satisfies Replica.
 ///  2. `num_workers()`, `worker_index()` in [0, num_workers()), `is_chief()` (worker 0).
-/// 3. `local_replicas()`: replicas in this process; `num_replicas_in_sync()`: in all processes.
-/// Ranks count worker by
-///     worker. The batch of a dataset is global: a program that wants 64 samples for each replica says
-///     `.batch(64 * strategy.num_replicas_in_sync())`.
+///  3. `local_replicas()`: replicas in this process; `num_replicas_in_sync()`: in all processes.
+///     Ranks count worker by worker. The batch of a dataset is global: a program that wants 64
+///     samples for each replica says `.batch(64 * strategy.num_replicas_in_sync())`.
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own
 ///     thread (the first on the caller's), and returns when all have returned. When one throws, the
 ///     others are aborted and the first exception is thrown. The library's own give what f returns

@@ -30,7 +30,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// program as done; what follows fit is for the workers. A strategy serves one model.
 ///
 ///     ls::ParameterServerStrategy strategy;
-///     auto train = ls::from_tensor_slices(x, y).shuffle(60'000).repeat().batch(64 * strategy.num_workers());
+///     auto train = ls::from_tensor_slices(x, y).shuffle(60'000).repeat().batch(
+///         64 * strategy.num_workers());
 ///     auto model = ls::compile<Cnn>(strategy, loss, ls::Adam{});
 ///     model.fit(train, {.epochs = 3, .steps_per_epoch = 70});
 ///

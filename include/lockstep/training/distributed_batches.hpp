@@ -73,7 +73,8 @@ class ReplicaBatches {
 /// strategy.run([&](auto& replica) {
 ///   auto& here = model.on(replica);
 ///   for (int epoch = 0; epoch < 3; ++epoch)
-///     for (const auto& batch : batches.on(replica, {.seed = model.seed(), .number = epoch})) here.minimize(batch);
+///     for (const auto& batch : batches.on(replica, {.seed = model.seed(), .number = epoch}))
+///       here.minimize(batch);
 /// });
 /// @endcode
 template <class T = float>

@@ -14,8 +14,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 [[nodiscard]] TrainingState save_state(const ReplicatedModel<T>& model, TrainingState reused = {},
                                        bool before_step = false);
-/// Whether this worker has all of it now. In a fit the optimizer's state may be with the servers, or
-/// spread over the workers.
+/// Whether this worker has all of it now. In a fit the optimizer's state may be with the servers,
+/// or spread over the workers.
 template <class T>
 [[nodiscard]] bool has_whole_state(const ReplicatedModel<T>& model);
 /// Bytes of all its arrays.
