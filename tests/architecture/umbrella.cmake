@@ -4,7 +4,7 @@
 
 cmake_minimum_required(VERSION 3.24)
 
-execute_process(COMMAND "${COMPILER}" "@${FLAGS}" -M -x c++ "${INCLUDE}/lockstep/lockstep.hpp" OUTPUT_VARIABLE included
+execute_process(COMMAND "${COMPILER}" "@${FLAGS}" -M -MG -D LOCKSTEP_HAS_MPI=1 -x c++ "${INCLUDE}/lockstep/lockstep.hpp" OUTPUT_VARIABLE included
                 COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB_RECURSE headers "${INCLUDE}/lockstep/*.hpp")
 set(missing "")

@@ -204,12 +204,14 @@ TEST_SUITE("servers") {
       trap 'exit 0' TERM
       case $task in ps0) while :; do sleep 0.05; done;; esac
       note world 1 0 1
+      [ $task = worker1 ] && wait_for left && sleep 0.2 && kill -9 $$
       sleep 0.3
-      [ $task = worker1 ] && kill -9 $$
       note world 2 0
+      touch left
       sleep 0.7)");
     goes_on.options.failure_grace = 100ms;  // in which the others would be told to stop
     CHECK(goes_on.launch() == 0);
+    CAPTURE(goes_on.said);
     CHECK(contains(goes_on.said, "worker 1 ended (killed by signal 9 (Killed)); the others go on"));
     CHECK(contains(goes_on.said, "],\"ps\":["));  // in what starts it again by hand
     CHECK(goes_on.lines("ps0") == 1);
