@@ -32,7 +32,12 @@ void each_value_of(std::string_view json, std::string_view name, F f) {
   for (const std::string_view job : {"\"chief\"", "\"worker\""})
     each_value_of(tf_config, job, [&](std::string_view value) {
       if (!value.starts_with('[')) return;
-      for (const char c : value.substr(0, value.find(']'))) quotes += c == '"';
+      int found = 0;  // a bracket between quotes is one of an IPv6 address
+      for (const char c : value) {
+        if (c == ']' && found % 2 == 0) break;
+        found += c == '"';
+      }
+      quotes += found;
     });
   bool trains = true;
   each_value_of(tf_config, "\"type\"", [&](std::string_view value) {
@@ -47,10 +52,11 @@ LOCKSTEP_INLINE void warn_of_unused_cluster() {
   const char* const tf_config = std::getenv("TF_CONFIG");
   const int trainers = tf_config == nullptr ? 0 : trainers_in(tf_config);
   if (trainers < 2 || has_warned.exchange(true)) return;
-  log_line(concat({"MirroredStrategy: the environment variable TF_CONFIG names ", trainers,
-                   " workers, but this process trains without the others, and so does each of "
-                   "them: to train together, use MultiWorkerMirroredStrategy; otherwise, unset "
-                   "TF_CONFIG"}));
+  log_line(
+      concat({"warning: MirroredStrategy: the environment variable TF_CONFIG names ", trainers,
+              " workers, but a model of this strategy is trained without the others, by each of "
+              "them: to train together, use MultiWorkerMirroredStrategy; otherwise, unset "
+              "TF_CONFIG"}));
 }
 
 }  // namespace detail

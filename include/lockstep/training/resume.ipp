@@ -15,6 +15,8 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/auto_shard_policy.hpp"
+#include "lockstep/data/shard_decision.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/resume.hpp"
@@ -146,7 +148,8 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   }
 }
 
-/// Throws on all ranks when the data end before the saved place, with batches of the saved size.
+/// Throws on all ranks when the data end before the saved place, with batches of the saved size that
+/// all workers share.
 inline void check_place(const FitPlan& plan, const FitOptions& options,
                         const TrainingPosition& at) {
   const bool has_more_to_do = !at.has_ended() && at.epoch < options.epochs;
@@ -174,7 +177,13 @@ void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T
     if (data.next()) batch = static_cast<std::int64_t>(data.batch_size());
   }
   batch = from_chief(replica.collective(), batch);
-  if (batch == 0 || batch == at.batch) return check_place(plan, fit.options, at);
+  if (batch == 0 || batch == at.batch) {
+    // Where workers do not share each batch, another number of them makes another number of steps.
+    const auto policy =
+        decide_shard_policy(fit.train.auto_shard_policy(), fit.train.num_files(), 2).policy;
+    if (policy == AutoShardPolicy::data) check_place(plan, fit.options, at);
+    return;
+  }
   const std::int64_t samples = at.data_position * at.batch;
   at.data_position = samples / batch;
   if (plan.target && plan.new_pass_each_epoch)
