@@ -514,6 +514,15 @@ TEST_CASE("resume: another seed and other data are said, with both values, and t
       CHECK(*ls::read_file(path) == saved);
     }
   }
+  SUBCASE("where each worker has batches of its own, more workers have used more of them") {
+    Run other = run;  // by one worker, after two have used four steps
+    other.data = ls::AnyDataset(ls::from_tensor_slices(TinyData(10).x, TinyData(10).y)
+                                    .batch(5)
+                                    .with_options({.auto_shard_policy = ls::AutoShardPolicy::off}));
+    ls::write_file_atomically(path, saved);
+    const CapturedStderr captured;
+    CHECK_NOTHROW((void)train(other, folder.path(), 11));
+  }
 }
 
 TEST_CASE("resume: batches of different sizes, of which a short one comes first") {
