@@ -125,7 +125,7 @@ TEST_CASE(
   const int port = server->port();
   server.reset();
   CHECK(std::chrono::steady_clock::now() - begin < MetricsServer::time_limit / 2);
-  CHECK_FALSE(HttpClient(port).is_connected());  // nobody listens any more
+  CHECK_FALSE(HttpClient(port).is_connected());  // the server has closed its socket
   CHECK(silent.front()->all().empty());          // and the connections are closed
 }
 

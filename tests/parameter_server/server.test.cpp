@@ -218,7 +218,7 @@ TEST_CASE("parameter server: a worker that goes before it hears of its place lea
 
 TEST_CASE("parameter server: a worker says that its server is silent, before it counts as lost") {
   const lockstep_test::CapturedStderr captured;
-  // A process that is stopped: the system makes the connection, and nobody answers.
+  // A stopped process: the system accepts the connection, and the process never answers.
   const lsd::MeetingSocket stopped = lsd::listen_for_meeting("127.0.0.1", "", 0);
   const std::string address =
       "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(stopped.get())));

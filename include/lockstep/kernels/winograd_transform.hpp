@@ -8,12 +8,12 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-// Lavin, Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, F(2 x 2, 3 x 3): four
-// pixels of the output, 2 x 2, take 16 multiplications for each channel and filter where a plain
-// sum takes 36. The 4 x 4 pixels of the input below them and the 3 x 3 weights are each transformed
-// to 16 numbers (sums and differences of them), which are multiplied and summed over the channels,
-// one by one; the four outputs are sums of the 16 results. No number is multiplied by more than 1,
-// so that rounding errors are about those of a plain sum.
+// Lavin, Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, F(2 x 2, 3 x 3):
+// four pixels of the output, 2 x 2, take 16 multiplications for each channel and filter where a
+// plain sum takes 36. The 4 x 4 pixels of the input below them and the 3 x 3 weights are each
+// transformed to 16 numbers (sums and differences of them), which are multiplied and summed over
+// the channels, one by one; the four outputs are sums of the 16 results. No number is multiplied by
+// more than 1, so that rounding errors are about those of a plain sum.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 

@@ -109,7 +109,8 @@ LOCKSTEP_INLINE void PsConnection::wait(short events) {
   auto silent = ps_report_interval;
   for (auto report = Clock::now() + silent; report < end; report += ps_report_interval) {
     if (poll_until(ready, report)) return;
-    if (Clock::now() < report) break;  // no socket
+    // poll() counts whole milliseconds, and may end up to one early: before that, it has failed.
+    if (Clock::now() + std::chrono::milliseconds(1) < report) break;
     if (on_silence_) on_silence_(silent);
     silent += ps_report_interval;
   }

@@ -41,7 +41,7 @@ struct SidecarEvaluatorOptions {
 
 namespace detail {
 
-/// What a SidecarEvaluator does whatever the model is: it follows the folder, and keeps the results.
+/// What a SidecarEvaluator does for any model: it follows the folder, and keeps the results.
 class EvaluationLoop {
  public:
   /// Throws what the constructor of SidecarEvaluator throws.
@@ -49,8 +49,8 @@ class EvaluationLoop {
 
   [[nodiscard]] const SidecarEvaluatorOptions& options() const noexcept { return options_; }
 
-  /// Calls `evaluate` for each checkpoint that has no row yet, until training has ended. `expected`:
-  /// bytes of the model's arrays.
+  /// Calls `evaluate` for each checkpoint that has no row yet, until training has ended.
+  /// `expected`: bytes of the model's arrays.
   std::vector<CheckpointEvaluation> run(
       FunctionRef<std::uint64_t()> expected,
       FunctionRef<Logs(const std::string& path, const TrainingState& state)> evaluate);

@@ -148,8 +148,8 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   }
 }
 
-/// Throws on all ranks when the data end before the saved place, with batches of the saved size that
-/// all workers share.
+/// Throws on all ranks when the data end before the saved place, where all workers share each batch
+/// and batches have the saved size.
 inline void check_place(const FitPlan& plan, const FitOptions& options,
                         const TrainingPosition& at) {
   const bool has_more_to_do = !at.has_ended() && at.epoch < options.epochs;

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/training/fit_plan.hpp"
@@ -35,7 +35,7 @@ struct SavedData {
       const SourceFingerprint source = train.fingerprint();
       if (source.samples > 0) data.samples = source.samples;
       if (source.checked > 0) data.checksum = source.checksum;
-    } catch (const Error&) {  // training names the sample, if it comes to it
+    } catch (const std::exception&) {  // training names the sample, if it comes to it
     }
     return data;
   }

@@ -30,7 +30,7 @@ struct World {
   [[nodiscard]] int rank_of(int slot) const {
     return static_cast<int>(std::lower_bound(slots.begin(), slots.end(), slot) - slots.begin());
   }
-  /// Whether each member's rank is its slot, as nobody is missing before the last one.
+  /// Whether each member's rank is its slot: no slot below the highest one is vacant.
   [[nodiscard]] bool ranks_are_slots() const noexcept {
     return slots.empty() || static_cast<std::size_t>(slots.back()) + 1 == slots.size();
   }
