@@ -13,9 +13,9 @@ file(GLOB_RECURSE files RELATIVE "${INCLUDE}" "${INCLUDE}/lockstep/${ROOM}/*.[hi
 list(SORT files)
 list(REMOVE_ITEM files lockstep/core/config.hpp) # defines the macro
 foreach(file IN LISTS files)
-  file(STRINGS "${INCLUDE}/${file}" lines REGEX "^#include \"lockstep/|LOCKSTEP_INSTANCE\\(")
+  file(STRINGS "${INCLUDE}/${file}" lines REGEX "^#include \"lockstep/|LOCKSTEP_([A-Z]+_)?INSTANCE\\(")
   foreach(line IN LISTS lines)
-    if(line MATCHES "LOCKSTEP_INSTANCE")
+    if(line MATCHES "INSTANCE\\(")
       list(APPEND own "#include \"${file}\"")
     elseif(NOT line MATCHES "^#include \"lockstep/${ROOM}/")
       list(APPEND others "${line}")

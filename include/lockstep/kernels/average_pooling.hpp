@@ -100,4 +100,13 @@ struct AveragePoolingGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(AveragePooling<float, true>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePooling<float, false>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePooling<double, true>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePooling<double, false>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<float, true>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<float, false>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<double, true>);
+LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<double, false>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -104,4 +104,9 @@ struct BilinearGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(Bilinear<float>);
+LOCKSTEP_KERNEL_INSTANCE(Bilinear<double>);
+LOCKSTEP_KERNEL_INSTANCE(BilinearGradient<float>);
+LOCKSTEP_KERNEL_INSTANCE(BilinearGradient<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -64,4 +64,7 @@ struct ChannelMoments {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(ChannelMoments<float>);
+LOCKSTEP_KERNEL_INSTANCE(ChannelMoments<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -164,4 +164,11 @@ struct ChannelInputGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(ScaleChannels<float>);
+LOCKSTEP_KERNEL_INSTANCE(ScaleChannels<double>);
+LOCKSTEP_KERNEL_INSTANCE(ChannelGradients<float>);
+LOCKSTEP_KERNEL_INSTANCE(ChannelGradients<double>);
+LOCKSTEP_KERNEL_INSTANCE(ChannelInputGradient<float>);
+LOCKSTEP_KERNEL_INSTANCE(ChannelInputGradient<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -96,4 +96,7 @@ struct ChannelTotals {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(ChannelTotals<float>);
+LOCKSTEP_KERNEL_INSTANCE(ChannelTotals<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

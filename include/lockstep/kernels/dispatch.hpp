@@ -22,6 +22,11 @@
 #define LOCKSTEP_KERNEL __attribute__((always_inline)) inline
 #define LOCKSTEP_KERNEL_LAMBDA __attribute__((always_inline))
 
+/// In namespace lockstep::kernels, for a kernel that is a type and returns nothing: it is compiled in
+/// lockstep::compiled, and no more by the programs that dispatch it.
+#define LOCKSTEP_KERNEL_INSTANCE(...) \
+  LOCKSTEP_INSTANCE(void dispatch<__VA_ARGS__>(const __VA_ARGS__&))
+
 #if defined(__clang__)
 // Else clang++ -march=native splits 512-bit vectors on processors for which it prefers 256 bits.
 #define LOCKSTEP_VECTOR_WIDTH(bits) __attribute__((min_vector_width(bits)))
@@ -33,21 +38,27 @@ namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 namespace detail {
 
+/// What a kernel returns, without a look at the body of one that says it.
 template <class F>
-__attribute__((noinline)) decltype(auto) run_baseline(const F& f) {
+struct KernelResult {
+  using Type = decltype(std::declval<const F&>().template operator()<Baseline>());
+};
+
+template <class F>
+__attribute__((noinline)) typename KernelResult<F>::Type run_baseline(const F& f) {
   return f.template operator()<Baseline>();
 }
 
 #if defined(__x86_64__)
 template <class F>
-__attribute__((noinline, target("avx2,fma"))) LOCKSTEP_VECTOR_WIDTH(256) decltype(auto)
-    run_avx2(const F& f) {
+__attribute__((noinline, target("avx2,fma"))) LOCKSTEP_VECTOR_WIDTH(256)
+    typename KernelResult<F>::Type run_avx2(const F& f) {
   return f.template operator()<Avx2>();
 }
 
 template <class F>
 __attribute__((noinline, target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
-LOCKSTEP_VECTOR_WIDTH(512) decltype(auto) run_avx512(const F& f) {
+LOCKSTEP_VECTOR_WIDTH(512) typename KernelResult<F>::Type run_avx512(const F& f) {
   return f.template operator()<Avx512>();
 }
 #endif
@@ -63,7 +74,7 @@ LOCKSTEP_VECTOR_WIDTH(512) decltype(auto) run_avx512(const F& f) {
 /// kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA { my_kernel<Isa>(x, y, n); });
 /// @endcode
 template <class F>
-decltype(auto) dispatch(const F& f) {
+typename detail::KernelResult<F>::Type dispatch(const F& f) {
 #if defined(__x86_64__)
   switch (instruction_set()) {
     case InstructionSet::avx512:

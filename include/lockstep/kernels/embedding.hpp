@@ -93,4 +93,9 @@ struct ScatterRows {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(GatherRows<float>);
+LOCKSTEP_KERNEL_INSTANCE(GatherRows<double>);
+LOCKSTEP_KERNEL_INSTANCE(ScatterRows<float>);
+LOCKSTEP_KERNEL_INSTANCE(ScatterRows<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -268,4 +268,9 @@ struct GroupNormalizationGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(GroupNormalization<float>);
+LOCKSTEP_KERNEL_INSTANCE(GroupNormalization<double>);
+LOCKSTEP_KERNEL_INSTANCE(GroupNormalizationGradient<float>);
+LOCKSTEP_KERNEL_INSTANCE(GroupNormalizationGradient<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -111,4 +111,9 @@ struct MaxPoolingGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(MaxPooling<float>);
+LOCKSTEP_KERNEL_INSTANCE(MaxPooling<double>);
+LOCKSTEP_KERNEL_INSTANCE(MaxPoolingGradient<float>);
+LOCKSTEP_KERNEL_INSTANCE(MaxPoolingGradient<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

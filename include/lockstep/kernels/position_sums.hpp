@@ -69,4 +69,9 @@ struct SumPositions {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(AddPositions<float>);
+LOCKSTEP_KERNEL_INSTANCE(AddPositions<double>);
+LOCKSTEP_KERNEL_INSTANCE(SumPositions<float>);
+LOCKSTEP_KERNEL_INSTANCE(SumPositions<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -49,4 +49,7 @@ struct RandomMask {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(RandomMask<float>);
+LOCKSTEP_KERNEL_INSTANCE(RandomMask<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -108,4 +108,7 @@ struct RandomNormal {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(RandomNormal<float>);
+LOCKSTEP_KERNEL_INSTANCE(RandomNormal<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -41,4 +41,7 @@ struct ScaleSequences {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(ScaleSequences<float>);
+LOCKSTEP_KERNEL_INSTANCE(ScaleSequences<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -72,4 +72,9 @@ struct SoftmaxGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(Softmax<float>);
+LOCKSTEP_KERNEL_INSTANCE(Softmax<double>);
+LOCKSTEP_KERNEL_INSTANCE(SoftmaxGradient<float>);
+LOCKSTEP_KERNEL_INSTANCE(SoftmaxGradient<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -51,4 +51,7 @@ struct SoftmaxRows {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(SoftmaxRows<float>);
+LOCKSTEP_KERNEL_INSTANCE(SoftmaxRows<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -47,4 +47,7 @@ struct TransposePart {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(TransposePart<float>);
+LOCKSTEP_KERNEL_INSTANCE(TransposePart<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -53,4 +53,9 @@ struct WeightedSumGradient {
   }
 };
 
+LOCKSTEP_KERNEL_INSTANCE(WeightedSum<float>);
+LOCKSTEP_KERNEL_INSTANCE(WeightedSum<double>);
+LOCKSTEP_KERNEL_INSTANCE(WeightedSumGradient<float>);
+LOCKSTEP_KERNEL_INSTANCE(WeightedSumGradient<double>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -138,3 +138,13 @@ kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, const T* sl
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+/// In namespace lockstep: the loops of an activation function are compiled in lockstep::compiled.
+#define LOCKSTEP_ACTIVATION_INSTANCE(A)                                                          \
+  LOCKSTEP_INSTANCE(void detail::activate<A, float>(std::size_t, const float*, float*, float*)); \
+  LOCKSTEP_INSTANCE(                                                                             \
+      void detail::activate<A, double>(std::size_t, const double*, double*, double*));           \
+  LOCKSTEP_INSTANCE(void detail::activation_gradient<A, float>(                                  \
+      std::size_t, const float*, const float*, const float*, float*));                           \
+  LOCKSTEP_INSTANCE(void detail::activation_gradient<A, double>(                                 \
+      std::size_t, const double*, const double*, const double*, double*))

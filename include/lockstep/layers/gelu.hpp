@@ -64,4 +64,7 @@ struct GELUTanh {
   };
 };
 
+LOCKSTEP_ACTIVATION_INSTANCE(GELU);
+LOCKSTEP_ACTIVATION_INSTANCE(GELUTanh);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
