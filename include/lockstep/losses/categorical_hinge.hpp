@@ -1,7 +1,6 @@
 // Hinge loss over classes.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -28,28 +27,15 @@ struct CategoricalHinge {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    for (std::size_t row = 0; row < predictions.samples(); ++row) {
-      double right = 0, largest = 0;
-      std::size_t rival = 0;
-      for (std::size_t c = 0; c < predictions.features(); ++c) {
-        const auto p = static_cast<double>(predictions(row, c)),
-                   y = static_cast<double>(targets(row, c));
-        right += y * p;
-        if (c > 0 && !((1 - y) * p > largest)) continue;
-        largest = (1 - y) * p;
-        rival = c;
-      }
-      const double gap = largest - right + 1;
-      losses[row] = gap > 0 || std::isnan(gap) ? gap : 0;
-      if (gradient.empty()) continue;
-      for (std::size_t c = 0; c < predictions.features(); ++c) {
-        const auto y = static_cast<double>(targets(row, c));
-        gradient(row, c) = gap > 0 ? static_cast<T>((c == rival ? 1 - y : 0) - y) : T(0);
-      }
-    }
-    if (!gradient.empty()) gradient.clear_padding();
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/categorical_hinge.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(CategoricalHinge);
 }  // namespace lockstep::inline LOCKSTEP_ABI

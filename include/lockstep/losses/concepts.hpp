@@ -11,6 +11,13 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
+/// In namespace lockstep, below its .ipp: a loss whose compute is compiled in lockstep::compiled.
+#define LOCKSTEP_LOSS_INSTANCE(L)                                                       \
+  LOCKSTEP_INSTANCE(void L::compute(TensorView<const float>, TensorView<const float>,   \
+                                    std::span<double>, TensorView<float>) const);       \
+  LOCKSTEP_INSTANCE(void L::compute(TensorView<const double>, TensorView<const double>, \
+                                    std::span<double>, TensorView<double>) const)
+
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A loss says how many target values it needs for each sample, given the model's output shape.

@@ -55,21 +55,15 @@ struct CosineSimilarity {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    for (std::size_t row = 0; row < predictions.samples(); ++row) {
-      const detail::CosineParts parts = detail::cosine_parts(predictions, targets, row);
-      const double cosine = parts.cosine(), length = parts.prediction_length;
-      losses[row] = -cosine;
-      if (gradient.empty()) continue;
-      // (A length that counts as 1e-7 has no gradient.)
-      const double along = parts.squares > 1e-14 ? cosine / parts.squares : 0;
-      for (std::size_t f = 0; f < predictions.features(); ++f)
-        gradient(row, f) =
-            static_cast<T>(along * static_cast<double>(predictions(row, f)) -
-                           static_cast<double>(targets(row, f)) / (parts.target_length * length));
-    }
-    if (!gradient.empty()) gradient.clear_padding();
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/cosine_similarity.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(CosineSimilarity);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Hinge loss.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -10,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -27,14 +25,15 @@ struct Hinge {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      const double sign = y == 0 ? -1 : y, gap = 1 - sign * p;
-      return gap > 0 ? detail::LossTerm{gap, -sign}
-                     : detail::LossTerm{std::isnan(gap) ? gap : 0, 0};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/hinge.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(Hinge);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Huber's loss.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -9,10 +8,8 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/describe.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -29,23 +26,20 @@ struct Huber {
   [[nodiscard]] std::string description() const { return describe(name, {{"delta", delta}}); }
 
   /// Throws ConfigurationError.
-  void validate() const {
-    if (!(delta > 0))
-      throw ConfigurationError("huber_loss: delta is " + number_text(delta) +
-                               "; expected a number above 0");
-  }
+  void validate() const;
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [d = delta](double p, double y) {
-      const double error = p - y, size = std::abs(error);
-      return size <= d ? detail::LossTerm{error * error / 2, error}
-                       : detail::LossTerm{d * size - d * d / 2, error > 0 ? d : -d};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/huber.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(Huber);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,8 +1,6 @@
 // Kullback-Leibler divergence.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -11,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 #include "lockstep/losses/labels.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -29,15 +26,15 @@ struct KLDivergence {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      constexpr double lowest = 1e-7;
-      const double target = std::clamp(y, lowest, 1.0);
-      const double slope = p >= lowest && p <= 1 ? -target / p : 0.0;
-      return detail::LossTerm{target * std::log(target / std::clamp(p, lowest, 1.0)), slope};
-    };
-    detail::sum_over_outputs(predictions, targets, losses, gradient, 1.0, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/kl_divergence.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(KLDivergence);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Logarithm of the hyperbolic cosine of the error.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <numbers>
 #include <span>
@@ -11,7 +10,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -28,14 +26,15 @@ struct LogCosh {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      const double error = p - y, size = std::abs(error);
-      return detail::LossTerm{size + std::log1p(std::exp(-2 * size)) - std::numbers::ln2,
-                              std::tanh(error)};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/log_cosh.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(LogCosh);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Mean absolute error.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -10,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -26,13 +24,15 @@ struct MeanAbsoluteError {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      const double error = p - y;
-      return detail::LossTerm{std::abs(error), error > 0 ? 1.0 : error < 0 ? -1.0 : 0.0};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/mean_absolute_error.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(MeanAbsoluteError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,8 +1,6 @@
 // Mean absolute percentage error.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -11,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -27,16 +24,15 @@ struct MeanAbsolutePercentageError {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      const double error = p - y;
-      const double scale = 100 / std::max(std::abs(y), 1e-7);
-      return detail::LossTerm{scale * std::abs(error), error > 0   ? scale
-                                                       : error < 0 ? -scale
-                                                                   : 0.0};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/mean_absolute_percentage_error.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(MeanAbsolutePercentageError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Mean squared error.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -25,24 +24,15 @@ struct MeanSquaredError {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const std::size_t rows = predictions.samples();
-    const double outputs = static_cast<double>(predictions.features());
-    const T scale = T(2) / static_cast<T>(predictions.features());
-    std::fill_n(losses.begin(), rows, 0.0);
-    for (std::size_t f = 0; f < predictions.features(); ++f) {
-      const T* p = predictions.feature(f);
-      const T* t = targets.feature(f);
-      for (std::size_t i = 0; i < rows; ++i) {
-        const double error = static_cast<double>(p[i] - t[i]);
-        losses[i] += error * error / outputs;
-      }
-      if (gradient.empty()) continue;
-      T* g = gradient.feature(f);
-      for (std::size_t i = 0; i < rows; ++i) g[i] = scale * (p[i] - t[i]);
-    }
-    if (!gradient.empty()) gradient.clear_padding();
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/mean_squared_error.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(MeanSquaredError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,8 +1,6 @@
 // Mean squared logarithmic error.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -11,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -28,14 +25,15 @@ struct MeanSquaredLogarithmicError {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      constexpr double lowest = 1e-7;
-      const double error = std::log1p(std::max(p, lowest)) - std::log1p(std::max(y, lowest));
-      return detail::LossTerm{error * error, p < lowest ? 0.0 : 2 * error / (1 + p)};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/mean_squared_logarithmic_error.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(MeanSquaredLogarithmicError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Poisson loss.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -10,7 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
-#include "lockstep/losses/elementwise_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -27,13 +25,15 @@ struct Poisson {
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
   void compute(TensorView<const T> predictions, TensorView<const T> targets,
-               std::span<double> losses, TensorView<T> gradient) const {
-    const auto formula = [](double p, double y) {
-      constexpr double least = 1e-7;
-      return detail::LossTerm{p - y * std::log(p + least), 1 - y / (p + least)};
-    };
-    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
-  }
+               std::span<double> losses, TensorView<T> gradient) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/losses/poisson.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_LOSS_INSTANCE(Poisson);
 }  // namespace lockstep::inline LOCKSTEP_ABI

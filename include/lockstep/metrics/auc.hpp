@@ -1,7 +1,6 @@
 // Area under the ROC curve, or that of precision and recall.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -11,7 +10,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -57,39 +55,16 @@ struct AUC {
   /// that is no probability.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    const detail::TargetsOfOutputs<T> wanted("AUC", predictions, targets);
-    for (std::size_t f = 0; f < predictions.features(); ++f) {
-      const std::span<double> sums =
-          multi_label ? state.subspan(2 * count() * f, 2 * count()) : state;
-      const double share = multi_label || label_weights.empty() ? 1.0 : label_weights[f];
-      for (std::size_t row = 0; row < predictions.samples(); ++row) {
-        const double weight = share * detail::weight_of(weights, row);
-        if (weight == 0) continue;
-        const double target = wanted(row, f);
-        const std::size_t above = last_threshold_below(static_cast<double>(predictions(row, f)));
-        sums[above] += weight * target;
-        sums[count() + above] += weight * (1 - target);
-      }
-    }
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
   [[nodiscard]] double result(std::span<const double> state) const;
 
  private:
-  [[nodiscard]] std::size_t count() const {
-    return thresholds.empty() ? num_thresholds : thresholds.size() + 2;
-  }
+  [[nodiscard]] std::size_t count() const;
 
   [[nodiscard]] static std::string list_text(const std::vector<double>& values);
 
-  [[nodiscard]] std::size_t last_threshold_below(double score) const {
-    const double p = from_logits ? 1 / (1 + std::exp(-score)) : score;
-    if (p < 0 || p > 1) throw_no_probability(p);
-    if (!thresholds.empty()) return place_in_list(p);
-    const double place = std::ceil(p * static_cast<double>(num_thresholds - 1)) - 1;
-    return place > 0 ? static_cast<std::size_t>(place) : 0;  // (0 for NaN)
-  }
+  [[nodiscard]] std::size_t last_threshold_below(double score) const;
 
   [[noreturn, gnu::cold]] static void throw_no_probability(double p);
   [[nodiscard]] std::size_t place_in_list(double p) const;
@@ -119,3 +94,7 @@ struct AUC {
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
 #include "lockstep/metrics/auc.ipp"
 #endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(AUC);
+}  // namespace lockstep::inline LOCKSTEP_ABI

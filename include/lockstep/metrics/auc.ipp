@@ -8,6 +8,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/auc.hpp"
 #include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -124,6 +125,37 @@ LOCKSTEP_INLINE void AUC::throw_no_probability(double p) {
 LOCKSTEP_INLINE std::size_t AUC::place_in_list(double p) const {
   return static_cast<std::size_t>(std::lower_bound(thresholds.begin(), thresholds.end(), p) -
                                   thresholds.begin());
+}
+
+template <class T>
+void AUC::update(TensorView<const T> predictions, TensorView<const T> targets,
+                 std::span<const T> weights, std::span<double> state) const {
+  const detail::TargetsOfOutputs<T> wanted("AUC", predictions, targets);
+  for (std::size_t f = 0; f < predictions.features(); ++f) {
+    const std::span<double> sums =
+        multi_label ? state.subspan(2 * count() * f, 2 * count()) : state;
+    const double share = multi_label || label_weights.empty() ? 1.0 : label_weights[f];
+    for (std::size_t row = 0; row < predictions.samples(); ++row) {
+      const double weight = share * detail::weight_of(weights, row);
+      if (weight == 0) continue;
+      const double target = wanted(row, f);
+      const std::size_t above = last_threshold_below(static_cast<double>(predictions(row, f)));
+      sums[above] += weight * target;
+      sums[count() + above] += weight * (1 - target);
+    }
+  }
+}
+
+LOCKSTEP_INLINE std::size_t AUC::count() const {
+  return thresholds.empty() ? num_thresholds : thresholds.size() + 2;
+}
+
+LOCKSTEP_INLINE std::size_t AUC::last_threshold_below(double score) const {
+  const double p = from_logits ? 1 / (1 + std::exp(-score)) : score;
+  if (p < 0 || p > 1) throw_no_probability(p);
+  if (!thresholds.empty()) return place_in_list(p);
+  const double place = std::ceil(p * static_cast<double>(num_thresholds - 1)) - 1;
+  return place > 0 ? static_cast<std::size_t>(place) : 0;  // (0 for NaN)
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -9,8 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
-#include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -23,27 +21,22 @@ struct BinaryAccuracy {
 
   static constexpr std::size_t state_size = 2;  // right answers, answers
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_metric("binary_accuracy", {{"threshold", threshold, 0.5}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    detail::require_same_width("BinaryAccuracy", predictions.features(), targets.features());
-    for (std::size_t f = 0; f < predictions.features(); ++f)
-      for (std::size_t row = 0; row < predictions.samples(); ++row) {
-        const double weight = weights.empty() ? 1.0 : static_cast<double>(weights[row]);
-        const T answer = static_cast<double>(predictions(row, f)) > threshold ? T(1) : T(0);
-        state[0] += answer == targets(row, f) ? weight : 0;
-        state[1] += weight;
-      }
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return state[1] > 0 ? state[0] / state[1] : 0.0;
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/binary_accuracy.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(BinaryAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -9,7 +9,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -22,15 +21,17 @@ struct CategoricalAccuracy {
   /// Throws DataError when the widths of predictions and targets differ, or are 1.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    detail::require_same_width("CategoricalAccuracy", predictions.features(), targets.features());
-    detail::require_classes("CategoricalAccuracy", predictions.features());
-    Accuracy{}.update(predictions, targets, weights, state);
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return Accuracy{}.result(state);
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/categorical_accuracy.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(CategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -9,6 +9,13 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
+/// In namespace lockstep, below its .ipp: a metric whose update is compiled in lockstep::compiled.
+#define LOCKSTEP_METRIC_INSTANCE(M)                                                    \
+  LOCKSTEP_INSTANCE(void M::update(TensorView<const float>, TensorView<const float>,   \
+                                   std::span<const float>, std::span<double>) const);  \
+  LOCKSTEP_INSTANCE(void M::update(TensorView<const double>, TensorView<const double>, \
+                                   std::span<const double>, std::span<double>) const)
+
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A metric says how many numbers it needs.

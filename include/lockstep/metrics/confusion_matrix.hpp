@@ -11,7 +11,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/metric_rows.hpp"
 
 namespace Eigen {
 template <class Scalar, int Rows, int Columns, int Options, int MostRows, int MostColumns>
@@ -29,27 +28,13 @@ struct ConfusionMatrix {
   double threshold = 0.5;  ///< for a model with one output
   std::string_view name = "confusion_matrix";
 
-  [[nodiscard]] static std::size_t state_size(std::size_t outputs) {
-    return classes_of(outputs) * classes_of(outputs);
-  }
+  [[nodiscard]] static std::size_t state_size(std::size_t outputs);
   [[nodiscard]] std::string description() const;
 
   /// Throws DataError for a target that is no class.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    const std::size_t outputs = predictions.features(), classes = classes_of(outputs);
-    for (std::size_t row = 0; row < predictions.samples(); ++row) {
-      const double weight = detail::weight_of(weights, row);
-      if (weight == 0) continue;
-      const std::size_t wanted = detail::class_of_row(targets, row, classes);
-      if (wanted == classes) detail::throw_no_class("ConfusionMatrix", row, classes);
-      const std::size_t predicted = outputs > 1 ? detail::place_of_largest(predictions, row)
-                                    : static_cast<double>(predictions(row, 0)) > threshold ? 1
-                                                                                           : 0;
-      state[wanted * classes + predicted] += weight;
-    }
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
   /// The share of rows on the diagonal.
   [[nodiscard]] double result(std::span<const double> state) const;
@@ -77,3 +62,7 @@ struct ConfusionMatrix {
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
 #include "lockstep/metrics/confusion_matrix.ipp"
 #endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(ConfusionMatrix);
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -3,8 +3,10 @@
 #include <Eigen/Core>
 #include <cmath>
 
+#include "lockstep/core/text.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
 #include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -35,6 +37,26 @@ LOCKSTEP_INLINE Eigen::MatrixXd ConfusionMatrix::matrix(const Logs& logs, std::s
 
 LOCKSTEP_INLINE std::size_t ConfusionMatrix::side_of(std::span<const double> state) {
   return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
+}
+
+LOCKSTEP_INLINE std::size_t ConfusionMatrix::state_size(std::size_t outputs) {
+  return classes_of(outputs) * classes_of(outputs);
+}
+
+template <class T>
+void ConfusionMatrix::update(TensorView<const T> predictions, TensorView<const T> targets,
+                             std::span<const T> weights, std::span<double> state) const {
+  const std::size_t outputs = predictions.features(), classes = classes_of(outputs);
+  for (std::size_t row = 0; row < predictions.samples(); ++row) {
+    const double weight = detail::weight_of(weights, row);
+    if (weight == 0) continue;
+    const std::size_t wanted = detail::class_of_row(targets, row, classes);
+    if (wanted == classes) detail::throw_no_class("ConfusionMatrix", row, classes);
+    const std::size_t predicted = outputs > 1 ? detail::place_of_largest(predictions, row)
+                                  : static_cast<double>(predictions(row, 0)) > threshold ? 1
+                                                                                         : 0;
+    state[wanted * classes + predicted] += weight;
+  }
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // Overlap of predicted and right classes.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,12 +9,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
-#include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -29,52 +24,26 @@ struct MeanIoU {
   std::string_view name = "mean_io_u";
 
   /// Counts of (class, predicted class).
-  [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
-    const std::size_t classes = num_classes > 0 ? num_classes : outputs;
-    if (classes < 2 || classes > 4096)
-      throw ConfigurationError(
-          concat({name, ": expected 2 to 4096 classes, got ", classes, ": set num_classes"}));
-    return classes * classes;
-  }
+  [[nodiscard]] std::size_t state_size(std::size_t outputs) const;
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_metric(
-        "mean_io_u", {{"num_classes", static_cast<std::int64_t>(num_classes), std::int64_t{0}},
-                      {"ignore_class", detail::optional_text(ignore_class), std::string("none")}});
-  }
+  [[nodiscard]] std::string description() const;
 
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    const std::size_t classes = side_of(state);
-    for (std::size_t row = 0; row < predictions.samples(); ++row) {
-      const double weight = detail::weight_of(weights, row);
-      const std::size_t wanted = detail::class_of_row(targets, row, classes);
-      const std::size_t predicted = detail::class_of_row(predictions, row, classes);
-      if (weight == 0 || wanted == classes || predicted == classes) continue;
-      if (ignore_class && static_cast<std::int64_t>(wanted) == *ignore_class) continue;
-      state[wanted * classes + predicted] += weight;
-    }
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const {
-    const std::size_t classes = side_of(state);
-    double sum = 0, valid = 0;
-    for (std::size_t c = 0; c < classes; ++c) {
-      double all = -state[c * classes + c];
-      for (std::size_t other = 0; other < classes; ++other)
-        all += state[c * classes + other] + state[other * classes + c];
-      if (all <= 1e-9) continue;
-      sum += state[c * classes + c] / all;
-      valid += 1;
-    }
-    return valid > 0 ? sum / valid : 0.0;
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 
  private:
-  static std::size_t side_of(std::span<const double> state) {
-    return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
-  }
+  static std::size_t side_of(std::span<const double> state);
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/mean_iou.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(MeanIoU);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,7 +1,6 @@
 // How many tokens a language model hesitates between.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,7 +12,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/mean_loss.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -27,28 +25,25 @@ struct Perplexity {
 
   static constexpr std::size_t state_size = 2;  // sum of crossentropies, tokens
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_metric(
-        "perplexity",
-        {{"from_logits", from_logits, false},
-         {"mask_token_id", detail::optional_text(mask_token_id), std::string("none")}});
-  }
+  [[nodiscard]] std::string description() const;
 
   /// Throws DataError unless there is one target for several outputs; BadSample for a label that is
   /// no class.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    mean().update(predictions, targets, weights, state);
-  }
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return state[1] > 0 ? std::exp(state[0] / state[1]) : 0.0;
-  }
+              std::span<const T> weights, std::span<double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const;
 
  private:
-  [[nodiscard]] MeanLoss<SparseCategoricalCrossentropy> mean() const {
-    return {.loss = {.from_logits = from_logits, .ignore_class = mask_token_id}};
-  }
+  [[nodiscard]] MeanLoss<SparseCategoricalCrossentropy> mean() const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/perplexity.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(Perplexity);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -9,8 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/metric_rows.hpp"
-#include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -39,23 +37,7 @@ struct R2Score {
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    detail::require_same_width("R2Score", predictions.features(), targets.features());
-    const std::size_t outputs = predictions.features();
-    for (std::size_t row = 0; row < predictions.samples(); ++row) {
-      const double weight = detail::weight_of(weights, row);
-      if (weight == 0) continue;
-      for (std::size_t o = 0; o < outputs; ++o) {
-        const auto y = static_cast<double>(targets(row, o));
-        const double error = y - static_cast<double>(predictions(row, o));
-        state[3 * o] += weight * y;
-        state[3 * o + 1] += weight * y * y;
-        state[3 * o + 2] += weight * error * error;
-      }
-      state[3 * outputs] += weight;
-      state[3 * outputs + 1] += 1;
-    }
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
   [[nodiscard]] double result(std::span<const double> state) const;
 };
@@ -65,3 +47,7 @@ struct R2Score {
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
 #include "lockstep/metrics/r2_score.ipp"
 #endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(R2Score);
+}  // namespace lockstep::inline LOCKSTEP_ABI

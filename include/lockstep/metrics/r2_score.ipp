@@ -5,7 +5,9 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 #include "lockstep/metrics/r2_score.hpp"
+#include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -41,6 +43,26 @@ LOCKSTEP_INLINE double R2Score::result(std::span<const double> state) const {
   const double score = factors > 0 ? scores / factors : 0.0;
   const double freedom = rows - num_regressors - 1;
   return num_regressors > 0 && freedom > 0 ? 1 - (1 - score) * (rows - 1) / freedom : score;
+}
+
+template <class T>
+void R2Score::update(TensorView<const T> predictions, TensorView<const T> targets,
+                     std::span<const T> weights, std::span<double> state) const {
+  detail::require_same_width("R2Score", predictions.features(), targets.features());
+  const std::size_t outputs = predictions.features();
+  for (std::size_t row = 0; row < predictions.samples(); ++row) {
+    const double weight = detail::weight_of(weights, row);
+    if (weight == 0) continue;
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const auto y = static_cast<double>(targets(row, o));
+      const double error = y - static_cast<double>(predictions(row, o));
+      state[3 * o] += weight * y;
+      state[3 * o + 1] += weight * y * y;
+      state[3 * o + 2] += weight * error * error;
+    }
+    state[3 * outputs] += weight;
+    state[3 * outputs + 1] += 1;
+  }
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

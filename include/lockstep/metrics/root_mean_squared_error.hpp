@@ -1,7 +1,6 @@
 // Root of the mean squared error.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -23,12 +22,16 @@ struct RootMeanSquaredError {
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    MeanLoss<MeanSquaredError>{}.update(predictions, targets, weights, state);
-  }
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return state[1] > 0 ? std::sqrt(state[0] / state[1]) : 0.0;
-  }
+              std::span<const T> weights, std::span<double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/root_mean_squared_error.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(RootMeanSquaredError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

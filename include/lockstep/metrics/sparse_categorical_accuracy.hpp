@@ -9,7 +9,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -23,15 +22,17 @@ struct SparseCategoricalAccuracy {
   /// Throws DataError unless there is one target for several outputs.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    detail::require_labels("SparseCategoricalAccuracy", targets.features());
-    detail::require_classes("SparseCategoricalAccuracy", predictions.features());
-    Accuracy{}.update(predictions, targets, weights, state);
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return Accuracy{}.result(state);
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/sparse_categorical_accuracy.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(SparseCategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

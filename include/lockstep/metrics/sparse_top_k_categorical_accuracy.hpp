@@ -10,9 +10,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
-#include "lockstep/metrics/metric_rows.hpp"
-#include "lockstep/metrics/same_width.hpp"
 #include "lockstep/metrics/top_k_categorical_accuracy.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -25,10 +22,7 @@ struct SparseTopKCategoricalAccuracy {
 
   static constexpr std::size_t state_size = 2;  // right answers, samples
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_metric("sparse_top_k_categorical_accuracy",
-                                   {{"k", std::int64_t{k}, std::int64_t{5}}});
-  }
+  [[nodiscard]] std::string description() const;
   /// Throws ConfigurationError.
   void validate() const { detail::check_top_k(name, k); }
 
@@ -36,20 +30,17 @@ struct SparseTopKCategoricalAccuracy {
   /// class.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    const std::size_t classes = predictions.features();
-    detail::require_labels("SparseTopKCategoricalAccuracy", targets.features());
-    detail::require_classes("SparseTopKCategoricalAccuracy", classes);
-    detail::count_top_k(predictions, weights, k, state, [&](std::size_t row) {
-      const std::size_t label = detail::class_of_label(targets(row, 0), classes);
-      if (label == classes) detail::throw_no_class("SparseTopKCategoricalAccuracy", row, classes);
-      return label;
-    });
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return state[1] > 0 ? state[0] / state[1] : 0.0;
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/sparse_top_k_categorical_accuracy.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(SparseTopKCategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

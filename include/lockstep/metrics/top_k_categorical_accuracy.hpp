@@ -9,12 +9,9 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
-#include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -36,9 +33,7 @@ void count_top_k(TensorView<const T> predictions, std::span<const T> weights, in
   }
 }
 
-inline void check_top_k(std::string_view metric, int k) {
-  if (k < 1) throw ConfigurationError(concat({metric, ": k must be at least 1, got ", k}));
-}
+void check_top_k(std::string_view metric, int k);
 
 }  // namespace detail
 
@@ -50,27 +45,24 @@ struct TopKCategoricalAccuracy {
 
   static constexpr std::size_t state_size = 2;  // right answers, samples
 
-  [[nodiscard]] std::string description() const {
-    return detail::describe_metric("top_k_categorical_accuracy",
-                                   {{"k", std::int64_t{k}, std::int64_t{5}}});
-  }
+  [[nodiscard]] std::string description() const;
   /// Throws ConfigurationError.
   void validate() const { detail::check_top_k(name, k); }
 
   /// Throws DataError when the widths of predictions and targets differ, or are 1.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
-              std::span<const T> weights, std::span<double> state) const {
-    detail::require_same_width("TopKCategoricalAccuracy", predictions.features(),
-                               targets.features());
-    detail::require_classes("TopKCategoricalAccuracy", predictions.features());
-    detail::count_top_k(predictions, weights, k, state,
-                        [&](std::size_t row) { return detail::place_of_largest(targets, row); });
-  }
+              std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const {
-    return state[1] > 0 ? state[0] / state[1] : 0.0;
-  }
+  [[nodiscard]] double result(std::span<const double> state) const;
 };
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/metrics/top_k_categorical_accuracy.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_METRIC_INSTANCE(TopKCategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI
