@@ -134,7 +134,8 @@ if [[ $command == main ]]; then
   run "build/$preset/examples/mnist" "${arguments[@]}"
 else
   run cmake --build "build/$preset" --parallel "$jobs"
-  run_tests=(ctest --test-dir "build/$preset" --no-tests=error --output-on-failure --parallel "$cores")
+  run_tests=(ctest --test-dir "build/$preset" --no-tests=error --output-on-failure
+    --parallel $((2 * cores))) # tests/CMakeLists.txt counts in halves
   [[ -z $label ]] || run_tests+=(--label-regex "^$label\$")
   # The thread sanitizer of some compilers cannot live with all the randomness in the addresses of newer kernels.
   if [[ $preset == tsan* ]] && setarch -R true 2>/dev/null; then run_tests=(setarch -R "${run_tests[@]}"); fi

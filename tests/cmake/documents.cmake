@@ -10,14 +10,18 @@
 #   <!-- test: same as FILE -->     cpp, cmake: the text of that file of the repository
 #   <!-- test: not run, REASON -->  sh: only the syntax is checked
 #
-# A block without such a comment is an error. The test of the third block of examples/README.md is
-# docs.examples.3.
+# A block without such a comment is an error. The test docs.compile compiles all of them; what runs the
+# third block of examples/README.md, or looks at its syntax, is docs.examples.3.
 
 file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*.md"
      "${PROJECT_SOURCE_DIR}/*/README.md" "${PROJECT_SOURCE_DIR}/cmake/*/README.md"
      "${PROJECT_SOURCE_DIR}/include/lockstep/README.md"
      "${PROJECT_SOURCE_DIR}/include/lockstep/*/README.md")
 set(documents_dir "${CMAKE_CURRENT_BINARY_DIR}/documents")
+
+add_custom_target(lockstep_documents)
+lockstep_add_build_test(docs.compile TARGET lockstep_documents)
+set_tests_properties(docs.compile PROPERTIES FIXTURES_SETUP lockstep_documents)
 
 function(lockstep_add_document_block document name language how code)
   set(file "${documents_dir}/${name}.${language}")
@@ -72,13 +76,12 @@ function(lockstep_add_document_block document name language how code)
     add_library(${target} OBJECT EXCLUDE_FROM_ALL "${file}")
   endif()
   target_link_libraries(${target} PRIVATE lockstep_test_program $<TARGET_NAME_IF_EXISTS:lockstep::mpi>)
-  lockstep_add_build_test(${test} TARGET ${target})
+  add_dependencies(lockstep_documents ${target})
   if(runs)
-    set_tests_properties(${test} PROPERTIES FIXTURES_SETUP ${target})
     lockstep_add_source_test(
-      ${test}.run COMMAND "${CMAKE_COMMAND}" -D "FOLDER=${documents_dir}/${name}" -P
+      ${test} COMMAND "${CMAKE_COMMAND}" -D "FOLDER=${documents_dir}/${name}" -P
                           "${CMAKE_CURRENT_SOURCE_DIR}/documents/run.cmake" -- $<TARGET_FILE:${target}> ${arguments})
-    set_tests_properties(${test}.run PROPERTIES FIXTURES_REQUIRED ${target})
+    set_tests_properties(${test} PROPERTIES FIXTURES_REQUIRED lockstep_documents)
   endif()
 endfunction()
 

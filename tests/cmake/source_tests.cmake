@@ -30,5 +30,6 @@ function(lockstep_add_build_test name)
     ${name} LABEL ${arg_LABEL}
     COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target ${arg_TARGET} --parallel ${cores} ${keep_going})
   # One build at a time in a build folder, and it uses all cores.
-  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK build_folder PROCESSORS ${cores})
+  math(EXPR processors "${cores} * ${LOCKSTEP_PROCESSORS_OF_CORE}")
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK build_folder PROCESSORS ${processors})
 endfunction()
