@@ -37,17 +37,21 @@ lockstep_add_source_test(
 lockstep_add_source_test(no_fixed_temporary_names COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -P
                                                           "${CMAKE_CURRENT_SOURCE_DIR}/architecture/temporary_names.cmake")
 
-# What a program of the tutorial's size compiles for itself when it links lockstep::compiled. (Other
-# compilers count otherwise.)
+# What programs compile for themselves when they link lockstep::compiled: one of the tutorial's size,
+# and a deeper model. (Other compilers count otherwise.)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_NM)
   find_program(LOCKSTEP_SIZE size)
 endif()
-if(LOCKSTEP_SIZE)
+function(lockstep_add_compile_budget name example functions text)
   lockstep_add_source_test(
-    compile_budget
-    COMMAND ${compiler} -D "SOURCE=${PROJECT_SOURCE_DIR}/examples/tutorial.cpp" -D "NM=${CMAKE_NM}" -D "SIZE=${LOCKSTEP_SIZE}"
-            -D "OBJECT=${CMAKE_CURRENT_BINARY_DIR}/compile_budget.o" -D FUNCTIONS=175 -D TEXT=75000 -P
+    ${name}
+    COMMAND ${compiler} -D "SOURCE=${PROJECT_SOURCE_DIR}/examples/${example}.cpp" -D "NM=${CMAKE_NM}" -D "SIZE=${LOCKSTEP_SIZE}"
+            -D "OBJECT=${CMAKE_CURRENT_BINARY_DIR}/${name}.o" -D FUNCTIONS=${functions} -D TEXT=${text} -P
             "${CMAKE_CURRENT_SOURCE_DIR}/architecture/compile_budget.cmake")
+endfunction()
+if(LOCKSTEP_SIZE)
+  lockstep_add_compile_budget(compile_budget tutorial 165 70000)
+  lockstep_add_compile_budget(compile_budget.gpt gpt 375 125000)
 else()
   lockstep_add_skipped_test(compile_budget "counts what g++ compiles, with nm and size")
 endif()

@@ -16,9 +16,15 @@ foreach(dependency IN LISTS fetched)
   list(APPEND fetched_options "-DFETCHCONTENT_SOURCE_DIR_${upper}=${${dependency}_SOURCE_DIR}")
 endforeach()
 
+# How its programs are compiled matters only where that of the tests does (with sanitizers).
+set(package_flags "-O0 -g0")
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(package_flags "${CMAKE_CXX_FLAGS_DEBUG}")
+endif()
+
 function(lockstep_add_package_test name)
   set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DCMAKE_BUILD_TYPE=Debug
-              "-DCMAKE_CXX_FLAGS_DEBUG=${CMAKE_CXX_FLAGS_DEBUG}" ${fetched_options} ${ARGN})
+              "-DCMAKE_CXX_FLAGS_DEBUG=${package_flags}" ${fetched_options} ${ARGN})
   lockstep_add_source_test(
     package.${name}
     COMMAND
