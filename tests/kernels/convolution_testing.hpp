@@ -63,6 +63,20 @@ void for_each_product(const lockstep::kernels::ConvolutionSize& s, const F& f) {
         }
 }
 
+/// The largest error beside max(sum, minimum), relative to 1 + |sum|; infinite for NaN.
+template <class T>
+double worst_error(const Array<T>& got, const std::vector<double>& sums,
+                   double minimum = -std::numeric_limits<double>::infinity()) {
+  double largest = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = std::abs(static_cast<double>(got[i]) - std::max(sums[i], minimum)) /
+                         (1 + std::abs(sums[i]));
+    largest =
+        std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
+  }
+  return largest;
+}
+
 /// Forward, input gradient and the gradients of weights and bias; `masked`: through ReLU.
 template <class T>
 void check_convolution(const lockstep::kernels::ConvolutionSize& s, bool masked) {
@@ -115,23 +129,12 @@ void check_convolution(const lockstep::kernels::ConvolutionSize& s, bool masked)
   for (std::size_t i = 0; i < outputs; ++i)
     for (std::size_t n = 0; n < s.batch; ++n) db_sum[i % filters] += gradient(i * s.batch + n);
 
-  const auto worst = [&](const Array<T>& got, const std::vector<double>& sums, double minimum) {
-    double largest = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      const double error =
-          std::abs(number(got[i]) - std::max(sums[i], minimum)) / (1 + std::abs(sums[i]));
-      largest =
-          std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
-    }
-    return largest;
-  };
-  constexpr double none = -std::numeric_limits<double>::infinity();
   // (The expected sums are rounded too, to double.)
   const double tolerance = std::is_same_v<T, float> ? 3e-5 : 1e-12;
-  CHECK(worst(y, y_sum, 0) < tolerance);
-  CHECK(worst(dx, dx_sum, none) < tolerance);
-  CHECK(worst(dw, dw_sum, none) < tolerance);
-  CHECK(worst(db, db_sum, none) < tolerance);
+  CHECK(worst_error(y, y_sum, 0) < tolerance);
+  CHECK(worst_error(dx, dx_sum) < tolerance);
+  CHECK(worst_error(dw, dw_sum) < tolerance);
+  CHECK(worst_error(db, db_sum) < tolerance);
 }
 
 }  // namespace lockstep_test

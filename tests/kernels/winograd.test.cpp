@@ -2,37 +2,21 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <random>
 #include <type_traits>
 #include <vector>
 
-#include "kernels/convolution_testing.hpp"
-#include "support/instruction_sets.hpp"
+#include "kernels/winograd_testing.hpp"
 
 namespace kernels = lockstep::kernels;
 using kernels::ConvolutionSize;
 using lockstep_test::Array;
-using lockstep_test::convolution_size;
 using lockstep_test::random_array;
+using lockstep_test::worst_error;
 
 namespace {
-
-/// The largest error beside max(expected, minimum), relative to 1 + |expected|; infinite for NaN.
-template <class T>
-double worst(const Array<T>& got, const std::vector<double>& expected, double minimum) {
-  double largest = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double error = std::abs(static_cast<double>(got[i]) - std::max(expected[i], minimum)) /
-                         (1 + std::abs(expected[i]));
-    largest =
-        std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
-  }
-  return largest;
-}
 
 /// Forward (with or without a bias and a minimum) and input gradient, beside plain loops in double.
 template <class T>
@@ -68,21 +52,14 @@ void check(const ConvolutionSize& s, bool with_bias) {
     }
   });
   const double tolerance = std::is_same_v<T, float> ? 3e-5 : 1e-12;
-  CHECK(worst(y, y_sum, number(minimum)) < tolerance);
-  CHECK(worst(dx, dx_sum, -std::numeric_limits<double>::infinity()) < tolerance);
+  CHECK(worst_error(y, y_sum, number(minimum)) < tolerance);
+  CHECK(worst_error(dx, dx_sum) < tolerance);
 }
 
 }  // namespace
 
 TEST_CASE("Winograd kernels: against loops in double") {
-  lockstep_test::for_each_instruction_set([] {
-    for (const std::size_t batch : {0u, 16u, 48u}) {
-      check<float>(convolution_size(6, 8, 16, 16, 3, 1, 1, batch), false);
-      check<double>(convolution_size(7, 5, 16, 19, 3, 1, 1, batch), true);
-      check<float>(convolution_size(7, 6, 21, 34, 3, 1, 0, batch), true);
-      check<double>(convolution_size(4, 7, 17, 16, 3, 1, 2, batch), false);
-    }
-    check<float>(convolution_size(4, 4, 64, 40, 3, 1, 1, 80), true);
-    check<float>(convolution_size(1, 2, 16, 16, 3, 1, 1, 16), false);  // smaller than a tile
+  lockstep_test::for_each_winograd_size([](auto zero, const ConvolutionSize& s, bool with_bias) {
+    check<decltype(zero)>(s, with_bias);
   });
 }

@@ -3,21 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <random>
 #include <type_traits>
 #include <vector>
 
-#include "kernels/convolution_testing.hpp"
-#include "support/instruction_sets.hpp"
+#include "kernels/winograd_testing.hpp"
 
 namespace kernels = lockstep::kernels;
 using kernels::ConvolutionSize;
 using lockstep_test::Array;
-using lockstep_test::convolution_size;
 using lockstep_test::random_array;
+using lockstep_test::worst_error;
 
 namespace {
 
@@ -53,18 +51,9 @@ void check(const ConvolutionSize& s, bool masked) {
       dw_sum[weight] += number(x[in * s.batch + n]) * gradient(out * s.batch + n);
   });
   for (std::size_t i = 0; i < dy.size(); ++i) db_sum[i / s.batch % s.filters] += gradient(i);
-  const auto worst = [&](const Array<T>& got, const std::vector<double>& expected) {
-    double largest = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      const double error = std::abs(number(got[i]) - expected[i]) / (1 + std::abs(expected[i]));
-      largest =
-          std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
-    }
-    return largest;
-  };
   const double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-12;
-  CHECK(worst(dw, dw_sum) < tolerance);
-  CHECK(worst(db, db_sum) < tolerance);
+  CHECK(worst_error(dw, dw_sum) < tolerance);
+  CHECK(worst_error(db, db_sum) < tolerance);
   if (masked)
     for (std::size_t i = 0; i < dy.size(); ++i) REQUIRE(number(kept[i]) == gradient(i));
 }
@@ -72,14 +61,6 @@ void check(const ConvolutionSize& s, bool masked) {
 }  // namespace
 
 TEST_CASE("Winograd kernels: weight gradient against loops in double") {
-  lockstep_test::for_each_instruction_set([] {
-    for (const std::size_t batch : {0u, 16u, 48u}) {
-      check<float>(convolution_size(6, 8, 16, 16, 3, 1, 1, batch), false);
-      check<double>(convolution_size(7, 5, 16, 19, 3, 1, 1, batch), true);
-      check<float>(convolution_size(7, 6, 21, 34, 3, 1, 0, batch), true);
-      check<double>(convolution_size(4, 7, 17, 16, 3, 1, 2, batch), false);
-    }
-    check<float>(convolution_size(4, 4, 64, 72, 3, 1, 1, 80), true);
-    check<float>(convolution_size(1, 2, 16, 16, 3, 1, 1, 16), false);  // smaller than a tile
-  });
+  lockstep_test::for_each_winograd_size(
+      [](auto zero, const ConvolutionSize& s, bool masked) { check<decltype(zero)>(s, masked); });
 }
