@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/launchers/node_list.hpp"
 #include "lockstep/core/cores.hpp"
 #include "support/captured_stderr.hpp"
 
@@ -249,25 +248,5 @@ TEST_SUITE("cluster_from_environment") {
     CHECK(cores(slurm +
                 Variables{{"SLURM_CPUS_PER_TASK", "8"}, {"LOCKSTEP_LAUNCHER", "workers"}}) == 0);
     CHECK(cores({{"SLURM_CPUS_PER_TASK", "8"}}) == 0);
-  }
-
-  TEST_CASE("Slurm's lists") {
-    using lockstep::detail::SlurmList;
-    const auto nodes = [](const char* text) { return SlurmList::nodes("L", text); };
-    CHECK(nodes("n[1-2],m5,o[3-4,6,07-09]") ==
-          std::vector<std::string>{"n1", "n2", "m5", "o3", "o4", "o6", "o07", "o08", "o09"});
-    CHECK(nodes("n[098-101].x") ==
-          std::vector<std::string>{"n098.x", "n099.x", "n100.x", "n101.x"});
-    CHECK(nodes("r[1-2]n[3,5]") == std::vector<std::string>{"r1n3", "r1n5", "r2n3", "r2n5"});
-    CHECK(nodes("login-1") == std::vector<std::string>{"login-1"});
-    CHECK(SlurmList::tasks("L", "3(x2),2,1") == std::vector<int>{3, 3, 2, 1});
-    for (const char* wrong : {"", ",", "n[", "n]", "n[1-2", "n[2-1]", "n[a]", "n[[1]]",
-                              "n[1-99999999]", "a,,b", "n[]", "n[1-65536]m[1-65536]"}) {
-      CAPTURE(wrong);
-      CHECK_THROWS_WITH_AS((void)nodes(wrong), doctest::Contains("environment variable L='"),
-                           ConfigurationError);
-    }
-    for (const char* wrong : {"", "x", "3(x", "3(x2", "3(2)", "1(x9999999)"})
-      CHECK_THROWS_AS((void)SlurmList::tasks("L", wrong), ConfigurationError);
   }
 }

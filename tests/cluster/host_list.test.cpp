@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/core/error.hpp"
 
 using namespace lockstep;
@@ -35,10 +34,5 @@ TEST_SUITE("host_list") {
     }
     CHECK_THROWS_WITH_AS((void)parse_host_file("a\n\nb:0\n"),
                          doctest::Contains("line 3 of the host file, 'b:0'"), ConfigurationError);
-  }
-
-  TEST_CASE("words for a shell") {
-    CHECK(lockstep::detail::shell_word("it's $HOME") == R"('it'\''s $HOME')");
-    CHECK(lockstep::detail::words_of("  ssh -p  22 ") == Hosts{"ssh", "-p", "22"});
   }
 }
