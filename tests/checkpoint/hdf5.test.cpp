@@ -1,14 +1,19 @@
 // Files of HDF5, which its own library reads and writes. This file alone of its folder is compiled
-// with it, where it is there.
+// with it, where it is there, and so tests hdf5_library, hdf5_objects, hdf5_reader and hdf5_writer.
 #include "lockstep/checkpoint/hdf5.hpp"
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -82,6 +87,25 @@ void put_dataset(hid_t group, const char* name, std::vector<hsize_t> extents, hi
     CHECK(H5Dwrite(set, elements_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, elements) >= 0);
   H5Dclose(set);
   H5Sclose(space);
+}
+
+void put_group(hid_t file, const char* path) {
+  const hid_t group = H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  CHECK(group >= 0);
+  H5Gclose(group);
+}
+
+/// An optimizer's count of steps, `steps`, or one that is not there, and an array.
+Bytes optimizer_file(const std::vector<std::int64_t>& steps) {
+  return file_of([&](hid_t file) {
+    put_group(file, "optimizer");
+    put_group(file, "optimizer/vars");
+    const float rate = 0.5F;
+    if (!steps.empty())
+      put_dataset(file, "optimizer/vars/0", {steps.size()}, H5P_DEFAULT, H5T_STD_I64LE,
+                  steps.data(), H5T_NATIVE_INT64);
+    put_dataset(file, "optimizer/vars/1", {1}, H5P_DEFAULT, H5T_IEEE_F32LE, &rate);
+  });
 }
 
 std::string refusal(const Bytes& bytes, std::uint64_t most = plenty) {
@@ -201,6 +225,88 @@ TEST_SUITE("HDF5 [needs library]") {
     CHECK(values<float>(weights.arrays[0]) == written);
     CHECK(values<float>(weights.arrays[1]) == written);
     CHECK(values<double>(weights.arrays[2]) == wide);
+  }
+
+  TEST_CASE("HDF5: bfloat16, which h5py calls opaque, becomes float32; other such types are left") {
+    const std::vector<std::uint16_t> bits = {0x3FC0, 0xC000, 0x7F80};
+    const ls::KerasWeights weights = decode(file_of([&](hid_t file) {
+      const hid_t type = H5Tcreate(H5T_OPAQUE, 2);
+      for (const char* const name : {"a", "b"})
+        put_dataset(file, name, {3}, H5P_DEFAULT, type, bits.data(), type);
+      const hid_t space = H5Screate(H5S_SCALAR);
+      H5Aclose(H5Acreate_by_name(file, "a", "dtype", H5T_NATIVE_INT, space, H5P_DEFAULT,
+                                 H5P_DEFAULT, H5P_DEFAULT));
+      H5Sclose(space);
+      H5Tclose(type);
+    }));
+    REQUIRE(weights.arrays.size() == 1);
+    CHECK(weights.arrays[0].name == "a");
+    CHECK(values<float>(weights.arrays[0]) ==
+          std::vector<float>{1.5, -2, std::numeric_limits<float>::infinity()});
+  }
+
+  TEST_CASE("HDF5: of an optimizer without its steps the number of its variables alone is told") {
+    const ls::KerasWeights without = decode(optimizer_file({}));
+    REQUIRE(without.optimizer);
+    CHECK(without.optimizer->count == 1);
+    CHECK(without.optimizer->variables.empty());
+    const ls::KerasWeights with = decode(optimizer_file({7}));
+    REQUIRE(with.optimizer);
+    CHECK(with.optimizer->iterations == 7);
+    REQUIRE(with.optimizer->variables.size() == 1);
+    CHECK(with.arrays.empty());  // they are no layer's
+    for (const std::vector<std::int64_t>& wrong :
+         {std::vector<std::int64_t>{-1}, std::vector<std::int64_t>{1, 2}})
+      CHECK(refusal(optimizer_file(wrong)) ==
+            "HDF5: optimizer/vars/0: expected the number of steps, a whole number of 64 bits");
+  }
+
+  TEST_CASE("HDF5: two arrays at one place are refused") {
+    const float zero = 0;
+    CHECK(refusal(file_of([&](hid_t file) {
+            for (const char* const path : {"layers", "layers/dense", "layers/dense/vars"})
+              put_group(file, path);
+            for (const char* const path : {"layers/dense/0", "layers/dense/vars/0"})
+              put_dataset(file, path, {1}, H5P_DEFAULT, H5T_IEEE_F32LE, &zero);
+          })) == "HDF5: layers/dense/vars/0: there are two arrays at 'dense/0'");
+  }
+
+  TEST_CASE("HDF5: what the library hands out is closed, and its failures say where and why") {
+    hid_t id = -1;
+    {
+      const ls::detail::Hdf5Object object(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "here");
+      id = object.id();
+      CHECK(H5Iis_valid(id) > 0);
+    }
+    CHECK(H5Iis_valid(id) == 0);
+    const ls::detail::Hdf5Session session;
+    CHECK(contains(message_of<ls::DataError>([] {
+                     const ls::detail::Hdf5Object none(H5Pcreate(-1), H5Pclose, "here\n");
+                   }),
+                   "HDF5: here?: the library cannot read it: "));
+    CHECK(ls::detail::hdf5_checked(0, "here") == 0);
+  }
+
+  TEST_CASE("HDF5: one thread at a time uses the library, which prints nothing meanwhile") {
+    H5E_auto2_t before = nullptr, meanwhile = nullptr, after = nullptr;
+    void* data = nullptr;
+    H5Eget_auto2(H5E_DEFAULT, &before, &data);
+    CHECK((before != nullptr));  // it would print
+    std::optional<ls::detail::Hdf5Session> session(std::in_place);
+    H5Eget_auto2(H5E_DEFAULT, &meanwhile, &data);
+    CHECK((meanwhile == nullptr));
+    std::atomic<bool> has_begun = false;
+    std::thread other([&] {
+      const ls::detail::Hdf5Session waits;
+      has_begun = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK_FALSE(has_begun);
+    session.reset();
+    other.join();
+    CHECK(has_begun);
+    H5Eget_auto2(H5E_DEFAULT, &after, &data);
+    CHECK((after == before));
   }
 
   TEST_CASE("HDF5: a file that is cut off, or does not begin like one, is refused") {
