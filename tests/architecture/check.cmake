@@ -1,7 +1,8 @@
 # cmake -D ROOT=<folder with include/lockstep> -D TABLE=<folders.txt> -P check.cmake
 #
-# Compares the real #include lines with the table, and the length of each header with the most that
-# it may be. Prints every offence as "<file>:<line>: ..." and fails if there is one.
+# Compares the real #include lines with the table, the length of each header with the most that it
+# may be, and the headers with the tests; looks for each folder's README.md. Prints every offence as
+# "<file>:<line>: ..." and fails if there is one.
 
 cmake_minimum_required(VERSION 3.24)
 
@@ -118,6 +119,14 @@ foreach(file IN LISTS files)
   endforeach()
 endforeach()
 
+foreach(folder IN LISTS folders)
+  set(file "${folder}")
+  if(IS_DIRECTORY "${ROOT}/include/lockstep/${folder}" AND NOT EXISTS "${ROOT}/include/lockstep/${folder}/README.md")
+    offence("has no README.md at its door")
+  endif()
+endforeach()
+include("${CMAKE_CURRENT_LIST_DIR}/tests.cmake")
+
 if(failed)
-  message(FATAL_ERROR "the headers above do not agree with ${TABLE}, or are too long")
+  message(FATAL_ERROR "the headers above do not agree with ${TABLE}, are too long, or lack a test or README.md")
 endif()
