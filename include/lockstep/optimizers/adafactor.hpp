@@ -89,11 +89,5 @@ struct Adafactor {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Adafactor::update(const UpdateContext&, std::span<float>,
-                                         std::span<const float>, std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Adafactor::update(const UpdateContext&, std::span<double>,
-                                         std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adafactor&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Adafactor);
 }  // namespace lockstep::inline LOCKSTEP_ABI

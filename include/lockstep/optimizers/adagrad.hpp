@@ -64,11 +64,5 @@ struct Adagrad {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Adagrad::update(const UpdateContext&, std::span<float>,
-                                       std::span<const float>, std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Adagrad::update(const UpdateContext&, std::span<double>,
-                                       std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adagrad&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Adagrad);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -98,11 +98,5 @@ LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Adam::update(const UpdateContext&, std::span<float>, std::span<const float>,
-                                    std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Adam::update(const UpdateContext&, std::span<double>,
-                                    std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adam&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Adam);
 }  // namespace lockstep::inline LOCKSTEP_ABI

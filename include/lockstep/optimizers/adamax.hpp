@@ -63,11 +63,5 @@ struct Adamax {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Adamax::update(const UpdateContext&, std::span<float>,
-                                      std::span<const float>, std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Adamax::update(const UpdateContext&, std::span<double>,
-                                      std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Adamax&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Adamax);
 }  // namespace lockstep::inline LOCKSTEP_ABI

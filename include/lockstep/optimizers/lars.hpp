@@ -65,11 +65,5 @@ struct LARS {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void LARS::update(const UpdateContext&, std::span<float>, std::span<const float>,
-                                    std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void LARS::update(const UpdateContext&, std::span<double>,
-                                    std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const LARS&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(LARS);
 }  // namespace lockstep::inline LOCKSTEP_ABI

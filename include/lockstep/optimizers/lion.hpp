@@ -63,11 +63,5 @@ struct Lion {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Lion::update(const UpdateContext&, std::span<float>, std::span<const float>,
-                                    std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Lion::update(const UpdateContext&, std::span<double>,
-                                    std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Lion&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Lion);
 }  // namespace lockstep::inline LOCKSTEP_ABI

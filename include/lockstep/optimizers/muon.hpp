@@ -96,11 +96,5 @@ struct Muon {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Muon::update(const UpdateContext&, std::span<float>, std::span<const float>,
-                                    std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Muon::update(const UpdateContext&, std::span<double>,
-                                    std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Muon&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Muon);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -71,11 +71,5 @@ struct Nadam {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void Nadam::update(const UpdateContext&, std::span<float>, std::span<const float>,
-                                     std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void Nadam::update(const UpdateContext&, std::span<double>,
-                                     std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const Nadam&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(Nadam);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -70,11 +70,5 @@ struct RMSprop {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void RMSprop::update(const UpdateContext&, std::span<float>,
-                                       std::span<const float>, std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void RMSprop::update(const UpdateContext&, std::span<double>,
-                                       std::span<const double>, std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const RMSprop&,
-                                                           std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(RMSprop);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -71,10 +71,5 @@ struct SGD {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(void SGD::update(const UpdateContext&, std::span<float>, std::span<const float>,
-                                   std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void SGD::update(const UpdateContext&, std::span<double>, std::span<const double>,
-                                   std::span<double* const>) const);
-LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(const SGD&, std::span<const std::string>,
-                                                           std::span<const Variable>));
+LOCKSTEP_OPTIMIZER_INSTANCES(SGD);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -173,3 +173,15 @@ template <class O>
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
 #include "lockstep/optimizers/update_rules.ipp"
 #endif
+
+// For an optimizer of the library's own, below its class: its parts that are templates, compiled
+// once (see LOCKSTEP_INSTANCE).
+#define LOCKSTEP_OPTIMIZER_INSTANCES(Optimizer)                                               \
+  LOCKSTEP_INSTANCE(void Optimizer::update(const UpdateContext&, std::span<float>,            \
+                                           std::span<const float>, std::span<float* const>)   \
+                        const);                                                               \
+  LOCKSTEP_INSTANCE(void Optimizer::update(const UpdateContext&, std::span<double>,           \
+                                           std::span<const double>, std::span<double* const>) \
+                        const);                                                               \
+  LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(                                 \
+      const Optimizer&, std::span<const std::string>, std::span<const Variable>))
