@@ -19,7 +19,7 @@ struct LaunchOptions {
   std::string program = "/proc/self/exe";
   /// The host of each worker, for ssh (see parse_hosts); empty: all are on this machine.
   std::vector<std::string> hosts{};
-  /// The command that runs another one on a host; spaces separate its words.
+  /// The command that runs a worker on its host; spaces separate its words.
   std::string ssh = "ssh -T -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3";
   /// How often each worker is started again after it was killed or ended with an exit code of 128
   /// and above (a lost peer, a signal). Its peers lose it, and are started again as well.
@@ -74,21 +74,22 @@ struct LaunchOptions {
 ///
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which
 /// the last line on stderr names too; for a worker that was killed by signal S it is 128 + S. A
-/// worker that failed because it lost another one counts only when no other has failed. After
-/// SIGINT the result is 130, after the others 143, unless all workers ended with 0. If
-/// lines could not be written to stdout, the result is 1 in place of 0.
+/// worker that failed because it lost another one counts only when no other has failed. When a
+/// signal has stopped the run, the result is 130 for SIGINT and 143 for any other, unless all
+/// workers ended with 0. If lines could not be written to stdout, the result is 1 in place of 0.
 ///
 /// In an elastic job (MultiWorkerMirroredOptions::elastic) the others go on without a worker that
 /// was killed, or has lost the others, and is not started again; the log says how to start it by
-/// hand. (The launcher knows such a job as soon as one worker has made its strategy.) Then the job
-/// has succeeded when the others have come to the end. One that hangs is left alone until then.
+/// hand. (The launcher recognises such a job when the first worker has made its strategy.) The job
+/// has succeeded when the others have come to the end; until then, a worker that hangs is left
+/// alone.
 ///
-/// With `servers`, the same program is started for each task of a job `ps` as well: see
+/// With `servers`, the same program is also started for each task of a job `ps`: see
 /// ParameterServerStrategy. Their output appears as "[server 0] line". A server is started again as
-/// a worker is, on its port; a worker is then started again alone. Signals are for the workers; the
-/// servers end after them: by themselves when all have ended well, for which they have
-/// failure_grace; else they are told to (SIGTERM), and killed after stop_grace. A server's exit
-/// code counts as a worker's, unless it was told to end.
+/// a worker is, on its port; a worker is then started again alone. Signals go to the workers, and
+/// the servers end after them. When all workers have ended well, servers have failure_grace to end
+/// by themselves; after that, or otherwise at once, they are told to (SIGTERM), and killed after
+/// stop_grace. A server's exit code counts as a worker's, unless it was told to end.
 ///
 /// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a
 /// folder of the same name as this one and with the program at the same path. They meet on the

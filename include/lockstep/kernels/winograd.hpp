@@ -63,7 +63,7 @@ struct WinogradTiles {
     }
   }
 
-  /// What the next tile reads (else: writes), to be fetched while product number i is computed.
+  /// A place that the next tile reads (else: writes), to be fetched while product i is computed.
   template <std::size_t C, std::size_t N>
   LOCKSTEP_KERNEL const char* ahead(bool reads, std::size_t i, std::size_t column,
                                     std::size_t sample) const {
@@ -137,7 +137,7 @@ struct WinogradTiles {
 
 namespace detail {
 
-/// s: what x and y are; the weights may be turned round.
+/// `s`: of x and y. The weights may be turned round.
 template <class T>
 void winograd(const ConvolutionSize& s, const T* x, WinogradWeights<T> weights, const T* bias,
               T minimum, T* y, T* scratch) {

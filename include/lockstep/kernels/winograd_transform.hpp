@@ -9,11 +9,11 @@
 #include "lockstep/kernels/pack.hpp"
 
 // Lavin, Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, F(2 x 2, 3 x 3):
-// four pixels of the output, 2 x 2, take 16 multiplications for each channel and filter where a
-// plain sum takes 36. The 4 x 4 pixels of the input below them and the 3 x 3 weights are each
-// transformed to 16 numbers (sums and differences of them), which are multiplied and summed over
-// the channels, one by one; the four outputs are sums of the 16 results. No number is multiplied by
-// more than 1, so that rounding errors are about those of a plain sum.
+// a tile of 2 x 2 outputs takes 16 multiplications for each channel and filter, where a plain sum
+// takes 36. The 4 x 4 inputs that the tile sees, and the 3 x 3 weights, are each transformed to 16
+// numbers (sums and differences). These are multiplied one by one, and the products summed over the
+// channels; each of the four outputs is a sum of some of the 16 results. No factor in these
+// transformations is larger than 1, so that rounding errors are about those of a plain sum.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -36,20 +36,20 @@ namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 namespace detail {
 
-/// Samples that are treated together: as many vectors as a register tile is wide, at most.
+/// The most samples of one tile: as many vectors as a register tile is wide.
 inline constexpr std::size_t winograd_samples = 32;
 /// Elements of the transformed input of a tile.
 [[nodiscard]] constexpr std::size_t winograd_inputs(std::size_t channels) noexcept {
   return 16 * (channels + 1) * winograd_samples;
 }
-/// Rows are padded to a multiple of those of all register tiles.
+/// Rows of transformed weights: padded to whole register tiles, whatever the instruction set.
 [[nodiscard]] constexpr std::size_t winograd_rows(std::size_t rows) noexcept {
   return (rows + 7) / 8 * 8;
 }
 template <class Isa>
 inline constexpr std::size_t winograd_tile_rows = Isa::registers == 32 ? 8 : 4;
 
-/// The convolution that the input gradient is, of the deltas with the kernel turned round.
+/// The input gradient is a convolution too: of the deltas, with the kernel turned round.
 [[nodiscard]] constexpr ConvolutionSize turned_round(const ConvolutionSize& s) noexcept {
   ConvolutionSize turned = s;
   turned.height = s.out_height;

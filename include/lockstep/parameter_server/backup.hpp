@@ -15,17 +15,17 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Where the workers of a fit stand; saved with the parameters.
 struct PsProgress {
   std::uint64_t fit = 0;  ///< number of the fit that is served; 0: none yet
-  /// Of each rank: where its training goes on, in words of its own; empty for one that has made no
-  /// step, which begins where the chief did, at `begin`.
+  /// For each rank: where its training goes on, in a form that only workers read. Empty for a rank
+  /// that has made no step: it begins where the chief did, at `begin`.
   std::vector<std::vector<std::byte>> places{};
   std::vector<std::byte> begin{};
 };
 
-/// Such a file, in the form of all states that are saved. (Its arrays have the size of the whole
-/// model; those outside of the shard are as they were at first.)
+/// That file, in the format of every saved state. (Its arrays have the size of the whole model;
+/// what lies outside of the shard is as it was at first.)
 class PsBackup {
  public:
-  /// In an empty folder's name there is none.
+  /// Without a folder (an empty name) nothing is read or written.
   PsBackup(const std::string& folder, int server);
 
   [[nodiscard]] bool is_on() const noexcept { return !path_.empty(); }
@@ -36,7 +36,7 @@ class PsBackup {
   void copy(const ShardKeeper& keeper, const PsProgress& progress);
   /// A failure is a warning: the older file is unharmed.
   void write() const;
-  /// The training has come to its end, and the next one begins anew.
+  /// For a training that has come to its end: the next one begins anew.
   void remove() const;
 
  private:

@@ -22,10 +22,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Every call waits for servers that are away, and goes on with them, for at most startup_timeout
-/// without any word of one; every 5 s it says on stderr for which. It throws CollectiveError, exit
-/// code 138, which names the server, when that time is over; ConfigurationError when a server
-/// refuses this worker. One thread makes the calls; another one, of its own, tells the servers
+/// Every call waits for a server that is away, goes on when it is back, and says on stderr every 5
+/// s for which server it waits. It throws CollectiveError (exit code 138), which names the server,
+/// when one has not been heard of for startup_timeout, and ConfigurationError when a server refuses
+/// this worker. One thread makes the calls; a thread of the client's own tells the servers
 /// meanwhile that this worker lives.
 class ParameterClient {
  public:

@@ -50,24 +50,24 @@ class ConnectionLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The other side has not proved to be who it should be. Another process may, at the same address.
+/// The other side has not proved its identity. Another process at the same address may still do so.
 class PeerUntrusted : public ConnectionLost {
  public:
   using ConnectionLost::ConnectionLost;
 };
 
-/// How the processes of a cluster know each other.
+/// How the processes of a cluster recognise each other.
 struct PsTrust {
   ClusterSecret secret{};
   std::shared_ptr<const TlsContext> tls{};  ///< null: connections are plain
 };
 
-/// After how long who waits says so, and how often.
+/// A process that waits says so after this time, and whenever it has passed again.
 inline constexpr std::chrono::seconds ps_report_interval{5};
 
-/// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call throws
-/// ConnectionLost, and the connection cannot be used again then. One thread receives, one at a time
-/// sends.
+/// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call may
+/// throw ConnectionLost, after which the connection cannot be used again. One thread receives; one
+/// thread at a time sends.
 class PsConnection {
  public:
   using Clock = std::chrono::steady_clock;
@@ -97,9 +97,9 @@ class PsConnection {
     return tls_ == nullptr ? std::string() : tls_->denies(rank);
   }
 
-  /// All must be done by then; for a stranger, who could be slow on purpose.
+  /// A deadline for all calls that follow: a stranger may be slow on purpose.
   void limit(Clock::time_point until) noexcept { until_ = until; }
-  /// For who waits meanwhile on another thread: it is then lost.
+  /// A thread that waits in another call finds the connection lost.
   void shut_down() const noexcept;
   /// Whether the other side has closed its end. (What it has sent before may still be there.)
   [[nodiscard]] bool has_ended() const noexcept;

@@ -15,7 +15,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The same in all processes, where nothing else is said.
+/// Equal in all processes, unless an option says otherwise.
 struct ParameterServerOptions {
   /// How many steps a worker may be ahead of the slowest one that lives: a faster one waits. 0: all
   /// train in rounds, and the servers apply the mean of a round's gradients once, as
@@ -40,9 +40,9 @@ struct ParameterServerOptions {
   /// the server's index in the job `ps`. "{task}" in a name stands for "rank-N" on a worker and for
   /// "ps-N" on a server.
   TlsFiles tls_files{};
-  /// Where a server keeps a file "ps-0.lockstep" (of its index) of all that it holds, from which it
-  /// goes on when it is started again; it is removed when the chief has finished and all workers
-  /// have ended. Empty: nowhere. It may be one folder for all servers.
+  /// The folder for a server's backup, "ps-0.lockstep" (by its index): all that it holds, from
+  /// which it goes on when it is started again. The file is removed when the chief has finished and
+  /// all workers have ended. Empty: there are no backups. Servers may share a folder.
   std::string backup_dir{};
   /// After how many updates a server writes that file anew. Those since the last one are lost with
   /// the server.

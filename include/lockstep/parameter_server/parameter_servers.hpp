@@ -32,8 +32,9 @@ struct PsExchange {
 
 }  // namespace detail
 
-/// All servers, for a worker; for a server, its door. A strategy has one, and hands it to the
-/// training loop, which needs no network for it. One thread at a time calls the members.
+/// On a worker it stands for all servers, on a server for the server itself. A strategy has one,
+/// and hands it to the training loop, which thus needs no network. One thread at a time calls
+/// members.
 class ParameterServers {
  public:
   /// `rank`: this worker's among all; for a server -1, and `server` is its index.
@@ -65,7 +66,7 @@ class ParameterServers {
                     std::span<const double> status,
                     std::span<const detail::PsExchange> exchanges) = 0;
   virtual void finish() = 0;
-  /// An exception has ended the fit: nobody waits for this worker, until it begins another one.
+  /// An exception has ended the fit: no other worker waits for this one until it begins a new fit.
   virtual void abandon() noexcept = 0;
   /// This worker will begin no other fit.
   virtual void say_goodbye() noexcept = 0;

@@ -20,7 +20,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Serves all fits of the workers of a cluster: a thread for each connection. A worker whose
-/// connection ends is forgotten, and nobody waits for it; a process that claims its rank takes its
+/// connection ends is forgotten: no other waits for it. A process that claims its rank takes its
 /// place, and goes on where it was.
 class ParameterServer {
  public:

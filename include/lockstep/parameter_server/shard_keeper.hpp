@@ -24,7 +24,7 @@ class ShardKeeper {
   ShardKeeper& operator=(const ShardKeeper&) = delete;
   virtual ~ShardKeeper() = default;
 
-  /// In what a worker's program differs from the server's; nothing where it does not.
+  /// How a worker's program differs from the server's; nothing where it does not.
   [[nodiscard]] virtual std::optional<std::string> difference(std::string_view signature) const = 0;
   [[nodiscard]] virtual DataType type() const = 0;
   /// The first element of the range in the arena, and its parameters.
@@ -33,9 +33,9 @@ class ShardKeeper {
 
   /// Doubles in the status that a worker sends along with its gradients.
   [[nodiscard]] virtual std::size_t status_size() const = 0;
-  /// Applies gradients at once: those of `workers` workers, added, in a round; else those of one.
-  /// `status` is changed into the reply's: in a round it is the sum of theirs. A learning rate of
-  /// NaN is none.
+  /// Applies gradients: in a round the sum of those of `workers` workers, else those of one worker.
+  /// `status` is theirs (in a round, the sum), and becomes that of the reply. A learning rate of
+  /// NaN leaves the server's as it is.
   struct Gradients {
     std::span<const std::byte> values;
     std::span<double> status;
@@ -51,7 +51,7 @@ class ShardKeeper {
   virtual void save(std::span<std::byte> state) const = 0;
   virtual void load(std::span<const std::byte> state) = 0;
 
-  /// What a backup has, in the memory of `reused` where that fits.
+  /// What a backup holds; uses the memory of `reused` where its size fits.
   [[nodiscard]] virtual TrainingState backup(TrainingState reused) const = 0;
   /// Throws ConfigurationError when it is of another program.
   virtual void restore(const TrainingState& backup) = 0;

@@ -1,4 +1,4 @@
-// What a saved training says of its data, and how a program that goes on with it differs.
+// What a saved training says of its data, and how the data of a program that resumes it differ.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The training data of a fit, as far as they are known; 0 where not.
+/// What is known of a fit's training data; 0 for what is not.
 struct SavedData {
   std::int64_t samples = 0;   ///< in the source
   std::int64_t checksum = 0;  ///< of some of them
   std::int64_t epoch_steps = 0;
-  std::int64_t batch = 0;  ///< samples in a global batch; not saved here (see TrainingPosition)
+  std::int64_t batch = 0;  ///< samples in a global batch; saved elsewhere (see TrainingPosition)
 
   /// Reads at most 16 samples, and none where each worker has data of its own.
   [[nodiscard]] static SavedData of(const AnyDataset& train, const FitPlan& plan) {
@@ -35,7 +35,7 @@ struct SavedData {
       const SourceFingerprint source = train.fingerprint();
       if (source.samples > 0) data.samples = source.samples;
       if (source.checked > 0) data.checksum = source.checksum;
-    } catch (const std::exception&) {  // training names the sample, if it comes to it
+    } catch (const std::exception&) {  // training names the sample, if it reads it
     }
     return data;
   }
@@ -47,8 +47,8 @@ struct SavedData {
   }
 };
 
-/// In what a program with this data, and with this seed if it asks for one, differs from the saved
-/// training: "22 samples of training data (this program has 40), ..."; empty for nothing.
+/// How a program with these data, and with this seed if it asks for one, differs from the saved
+/// training: "22 samples of training data (this program has 40), ..."; empty if it does not.
 [[nodiscard]] inline std::string saved_differences(const TrainingState& saved,
                                                    const SavedData& mine,
                                                    const std::optional<std::uint64_t>& seed) {
@@ -69,7 +69,7 @@ struct SavedData {
   else if (differ(saved.samples_checksum, mine.checksum))
     add(concat({"training data with the checksum ", hex(saved.samples_checksum)}), "",
         hex(mine.checksum));
-  // Other batches are said elsewhere, and make other steps.
+  // Another batch size makes another number of steps, and has a message of its own.
   if (differ(saved.epoch_steps, mine.epoch_steps) && !differ(saved.global_batch, mine.batch))
     add(saved.epoch_steps, " steps an epoch", mine.epoch_steps);
   return text;

@@ -24,8 +24,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 class Trainer;
 
-/// A Trainer behind declarations: a program that links lockstep::compiled compiles nothing of what
-/// training is made of. Used by one thread.
+/// A Trainer behind declarations: a program that links lockstep::compiled compiles nothing of the
+/// training loops. One thread at a time uses it.
 template <class T>
 class TrainerHandle {
  public:
@@ -36,7 +36,7 @@ class TrainerHandle {
   TrainerHandle& operator=(const TrainerHandle&) = delete;
   ~TrainerHandle();
 
-  /// For functions of the library; the program knows no more than its name.
+  /// For the library's own functions: to the program, Trainer is an incomplete type.
   [[nodiscard]] Trainer<T>& operator*() const noexcept { return *trainer_; }
 
   // What Model has under these names.

@@ -14,8 +14,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The workers' own addresses in a world are not those that the launcher knows, so that each worker
-/// tells by number who is at work with it.
+/// In a world, workers have other addresses than the launcher knows. So each worker tells it by
+/// number which ones are at work together.
 class ElasticJob {
  public:
   /// A note "world 3 0 2": workers 0 and 2 are at work in world 3. Those of older worlds may come
@@ -52,7 +52,7 @@ class ElasticJob {
       if (!worker.task.is_server && worker.has_succeeded()) return true;
     return false;
   }
-  /// Whether those who live can only wait: they are late, or were left out because they hung.
+  /// Whether those that live can only wait: they came late, or were left out because they hung.
   [[nodiscard]] bool leaves_some_behind(const std::vector<LaunchedWorker>& workers) const {
     bool any = false;
     for (const LaunchedWorker& worker : workers) {
@@ -62,15 +62,15 @@ class ElasticJob {
     }
     return any && is_done(workers);
   }
-  /// What becomes of the job without a worker that has ended: more than half of a world form the
-  /// next one.
+  /// For a message: what becomes of the job without a worker that has ended. More than half of a
+  /// world form the next one.
   [[nodiscard]] std::string_view outlook() const noexcept {
     return epoch_ == 0 || 2 * members_.size() > size_
                ? "); the others go on without it, and take it in when it is started again: "
                : "); the others are no more than half of those who were at work: they wait for "
                  "it, and end if it is not started again: ";
   }
-  /// Whether the job goes on, or has come to its end, without a worker that has ended so.
+  /// Whether the job goes on, or has come to its end, without this worker, which has ended.
   [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
                                   const std::vector<LaunchedWorker>& workers) const {
     if (!is_elastic_ || worker.task.is_server || worker.end.code < 128 || worker.has_agreed_to_stop)
@@ -83,7 +83,7 @@ class ElasticJob {
  private:
   bool is_elastic_ = false;
   std::int64_t epoch_ = 0;
-  std::vector<int> members_;  ///< who live
+  std::vector<int> members_;  ///< of the world that still live
   std::size_t size_ = 0;      ///< of that world
 };
 

@@ -16,8 +16,8 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The worker that is to blame: the first one that failed by itself, or else the first that failed
-/// at all. nullptr when none has failed, but for those that an elastic job has left out on its way
-/// to its end.
+/// at all. nullptr when none has failed; workers that an elastic job has left out do not count if
+/// it has come to its end.
 inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& workers) {
   const auto rank = [](const LaunchedWorker& worker) {
     return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
@@ -50,7 +50,7 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
   return first->end.code;
 }
 
-/// `code`, or 1 in place of 0 when output was lost: it may be the very purpose of the run.
+/// `code`, or 1 in place of 0 when output was lost: the output may be what the run was for.
 inline int code_with_lost_output(const std::vector<LaunchedWorker>& workers, int code) {
   for (const LaunchedWorker& worker : workers)
     if (const int error = worker.process.output_failure(); code == 0 && error != 0) {

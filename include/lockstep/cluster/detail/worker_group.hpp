@@ -125,7 +125,7 @@ class WorkerGroup {
   }
 
   /// The chief leaves last. A worker that was killed just before that, and was started again, waits
-  /// for it in vain. (Not where servers have all that it needs.)
+  /// for it in vain. (With servers it does not: these have all that it needs.)
   [[nodiscard]] bool waits_for_the_chief() const {
     return !has_servers() && any([](const LaunchedWorker& worker) {
       return worker.process.lives() && worker.was_started_again;

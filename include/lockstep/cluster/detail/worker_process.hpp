@@ -77,7 +77,7 @@ struct ProcessEnd {
   }
 };
 
-/// A place in the cluster, and the processes that take it one after the other.
+/// A place in the cluster, and the process that has it at present.
 class WorkerProcess {
  public:
   /// With a host, it is started there by ssh. Without one, it is on this machine: listens on a free

@@ -57,7 +57,7 @@ class StartupAgreement {
     return aborted_;
   }
   /// Whether a contact may not have heard that: all but the one that told it, which may not be
-  /// connected to the others yet. Who hears it twice ignores it.
+  /// connected to the others yet. A rank that hears it twice ignores it.
   [[nodiscard]] bool is_news_for(int other) const noexcept {
     return aborted_ && roster_.is_contact(other) && other != told_by_;
   }

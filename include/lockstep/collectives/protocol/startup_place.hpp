@@ -1,4 +1,4 @@
-// Who has a place in the cluster during start-up; knows nothing of sockets.
+// Which process has a place in the cluster during start-up; knows nothing of sockets.
 #pragma once
 
 #include <algorithm>

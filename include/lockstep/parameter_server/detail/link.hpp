@@ -41,9 +41,9 @@ class PsLink {
 
   [[nodiscard]] std::size_t index() const noexcept { return index_; }
 
-  /// Sends, and receives the reply; anew where the connection is lost meanwhile. Waits for the
-  /// server for at most startup_timeout, and while it says that others are waited for until
-  /// `until`. Throws CollectiveError then, and ConfigurationError when the server refuses.
+  /// Sends, and receives the reply; begins anew when the connection is lost meanwhile. Waits for a
+  /// silent server for at most startup_timeout, and until `until` while the server says that it
+  /// waits for others. Throws CollectiveError then, ConfigurationError when the server refuses.
   void converse(std::string_view operation, Send send, Receive receive,
                 std::optional<Clock::time_point> until = std::nullopt);
   /// Throws ConnectionLost.
@@ -51,14 +51,14 @@ class PsLink {
   /// The head of the reply; until it comes, the server keeps this worker waiting for others.
   [[nodiscard]] PsConnection::Head reply(std::string_view operation,
                                          std::optional<Clock::time_point> until);
-  /// The run cannot go on with the servers as they are. `address`: of the one that does not answer,
-  /// which the launcher then looks at.
+  /// Throws CollectiveError: the run cannot go on. `address`: of the server that does not answer,
+  /// if one does not; the launcher is told of it.
   [[noreturn]] void fail(std::string_view operation, Clock::time_point since,
                          std::string_view reason, const std::string& address = "") const;
 
   std::mutex in_use;
   std::optional<PsConnection> connection;
-  std::string why;  ///< it has none
+  std::string why;  ///< there is no connection
 
  private:
   [[nodiscard]] std::string name() const;

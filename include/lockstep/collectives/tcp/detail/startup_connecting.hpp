@@ -145,7 +145,7 @@ class StartupConnecting {
     fail(connection, problem);
   }
 
-  // By its TLS, a peer is not who it should be; the true one may still come.
+  // TLS says that this is not the peer it should be; the true one may still come.
   void doubt_encryption(const Pointer& connection, const std::string& problem) {
     constexpr const char* patience = "; this worker tries again until the start-up times out";
     if (!connection->incoming)
