@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <unistd.h>
 
 #include "dense.hpp"
 #include "lockstep/core/shape.hpp"
