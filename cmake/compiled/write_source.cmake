@@ -13,9 +13,9 @@ file(GLOB_RECURSE files RELATIVE "${INCLUDE}" "${INCLUDE}/lockstep/${ROOM}/*.[hi
 list(SORT files)
 list(REMOVE_ITEM files lockstep/core/config.hpp) # defines the macro
 foreach(file IN LISTS files)
-  file(STRINGS "${INCLUDE}/${file}" lines REGEX "^#include \"lockstep/|LOCKSTEP_([A-Z]+_)?INSTANCE\\(")
+  file(STRINGS "${INCLUDE}/${file}" lines REGEX "^#include \"lockstep/|LOCKSTEP_([A-Z]+_)?INSTANCES?\\(")
   foreach(line IN LISTS lines)
-    if(line MATCHES "INSTANCE\\(")
+    if(line MATCHES "INSTANCES?\\(")
       list(APPEND own "#include \"${file}\"")
     elseif(NOT line MATCHES "^#include \"lockstep/${ROOM}/")
       list(APPEND others "${line}")

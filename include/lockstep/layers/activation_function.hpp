@@ -140,7 +140,7 @@ kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, const T* sl
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 /// In namespace lockstep: the loops of an activation function are compiled in lockstep::compiled.
-#define LOCKSTEP_ACTIVATION_INSTANCE(A)                                                          \
+#define LOCKSTEP_ACTIVATION_INSTANCES(A)                                                         \
   LOCKSTEP_INSTANCE(void detail::activate<A, float>(std::size_t, const float*, float*, float*)); \
   LOCKSTEP_INSTANCE(                                                                             \
       void detail::activate<A, double>(std::size_t, const double*, double*, double*));           \

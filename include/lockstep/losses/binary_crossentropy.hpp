@@ -61,5 +61,5 @@ struct BinaryCrossentropy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(BinaryCrossentropy);
+LOCKSTEP_LOSS_INSTANCES(BinaryCrossentropy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -51,5 +51,5 @@ struct BinaryFocalCrossentropy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(BinaryFocalCrossentropy);
+LOCKSTEP_LOSS_INSTANCES(BinaryFocalCrossentropy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

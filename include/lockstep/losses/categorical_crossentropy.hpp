@@ -63,5 +63,5 @@ struct CategoricalCrossentropy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(CategoricalCrossentropy);
+LOCKSTEP_LOSS_INSTANCES(CategoricalCrossentropy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

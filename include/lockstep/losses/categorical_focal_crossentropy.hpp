@@ -61,5 +61,5 @@ struct CategoricalFocalCrossentropy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(CategoricalFocalCrossentropy);
+LOCKSTEP_LOSS_INSTANCES(CategoricalFocalCrossentropy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

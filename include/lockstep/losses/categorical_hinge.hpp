@@ -37,5 +37,5 @@ struct CategoricalHinge {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(CategoricalHinge);
+LOCKSTEP_LOSS_INSTANCES(CategoricalHinge);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -12,7 +12,7 @@
 #include "lockstep/core/tensor_view.hpp"
 
 /// In namespace lockstep, below its .ipp: a loss whose compute is compiled in lockstep::compiled.
-#define LOCKSTEP_LOSS_INSTANCE(L)                                                       \
+#define LOCKSTEP_LOSS_INSTANCES(L)                                                      \
   LOCKSTEP_INSTANCE(void L::compute(TensorView<const float>, TensorView<const float>,   \
                                     std::span<double>, TensorView<float>) const);       \
   LOCKSTEP_INSTANCE(void L::compute(TensorView<const double>, TensorView<const double>, \

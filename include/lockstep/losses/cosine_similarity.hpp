@@ -65,5 +65,5 @@ struct CosineSimilarity {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(CosineSimilarity);
+LOCKSTEP_LOSS_INSTANCES(CosineSimilarity);
 }  // namespace lockstep::inline LOCKSTEP_ABI

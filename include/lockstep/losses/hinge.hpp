@@ -35,5 +35,5 @@ struct Hinge {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(Hinge);
+LOCKSTEP_LOSS_INSTANCES(Hinge);
 }  // namespace lockstep::inline LOCKSTEP_ABI

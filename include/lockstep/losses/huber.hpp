@@ -41,5 +41,5 @@ struct Huber {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(Huber);
+LOCKSTEP_LOSS_INSTANCES(Huber);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -36,5 +36,5 @@ struct KLDivergence {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(KLDivergence);
+LOCKSTEP_LOSS_INSTANCES(KLDivergence);
 }  // namespace lockstep::inline LOCKSTEP_ABI

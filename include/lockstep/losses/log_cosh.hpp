@@ -36,5 +36,5 @@ struct LogCosh {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(LogCosh);
+LOCKSTEP_LOSS_INSTANCES(LogCosh);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -34,5 +34,5 @@ struct MeanAbsoluteError {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(MeanAbsoluteError);
+LOCKSTEP_LOSS_INSTANCES(MeanAbsoluteError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -34,5 +34,5 @@ struct MeanAbsolutePercentageError {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(MeanAbsolutePercentageError);
+LOCKSTEP_LOSS_INSTANCES(MeanAbsolutePercentageError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

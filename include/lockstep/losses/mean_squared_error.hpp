@@ -34,5 +34,5 @@ struct MeanSquaredError {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(MeanSquaredError);
+LOCKSTEP_LOSS_INSTANCES(MeanSquaredError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -35,5 +35,5 @@ struct MeanSquaredLogarithmicError {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(MeanSquaredLogarithmicError);
+LOCKSTEP_LOSS_INSTANCES(MeanSquaredLogarithmicError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

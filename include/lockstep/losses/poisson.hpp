@@ -35,5 +35,5 @@ struct Poisson {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(Poisson);
+LOCKSTEP_LOSS_INSTANCES(Poisson);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -83,7 +83,7 @@ struct SparseCategoricalCrossentropy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(SparseCategoricalCrossentropy);
+LOCKSTEP_LOSS_INSTANCES(SparseCategoricalCrossentropy);
 LOCKSTEP_INSTANCE(bool SparseCategoricalCrossentropy::ignore(TensorView<const float>,
                                                              std::span<float>) const);
 LOCKSTEP_INSTANCE(bool SparseCategoricalCrossentropy::ignore(TensorView<const double>,

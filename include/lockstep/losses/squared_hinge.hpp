@@ -35,5 +35,5 @@ struct SquaredHinge {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_LOSS_INSTANCE(SquaredHinge);
+LOCKSTEP_LOSS_INSTANCES(SquaredHinge);
 }  // namespace lockstep::inline LOCKSTEP_ABI

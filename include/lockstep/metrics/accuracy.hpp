@@ -45,5 +45,5 @@ struct Accuracy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(Accuracy);
+LOCKSTEP_METRIC_INSTANCES(Accuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -96,5 +96,5 @@ struct AUC {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(AUC);
+LOCKSTEP_METRIC_INSTANCES(AUC);
 }  // namespace lockstep::inline LOCKSTEP_ABI

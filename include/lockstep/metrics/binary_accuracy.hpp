@@ -38,5 +38,5 @@ struct BinaryAccuracy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(BinaryAccuracy);
+LOCKSTEP_METRIC_INSTANCES(BinaryAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

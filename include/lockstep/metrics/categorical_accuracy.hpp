@@ -33,5 +33,5 @@ struct CategoricalAccuracy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(CategoricalAccuracy);
+LOCKSTEP_METRIC_INSTANCES(CategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -10,7 +10,7 @@
 #include "lockstep/core/tensor_view.hpp"
 
 /// In namespace lockstep, below its .ipp: a metric whose update is compiled in lockstep::compiled.
-#define LOCKSTEP_METRIC_INSTANCE(M)                                                    \
+#define LOCKSTEP_METRIC_INSTANCES(M)                                                   \
   LOCKSTEP_INSTANCE(void M::update(TensorView<const float>, TensorView<const float>,   \
                                    std::span<const float>, std::span<double>) const);  \
   LOCKSTEP_INSTANCE(void M::update(TensorView<const double>, TensorView<const double>, \

@@ -64,5 +64,5 @@ struct ConfusionMatrix {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(ConfusionMatrix);
+LOCKSTEP_METRIC_INSTANCES(ConfusionMatrix);
 }  // namespace lockstep::inline LOCKSTEP_ABI

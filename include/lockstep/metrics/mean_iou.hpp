@@ -45,5 +45,5 @@ struct MeanIoU {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(MeanIoU);
+LOCKSTEP_METRIC_INSTANCES(MeanIoU);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -45,5 +45,5 @@ struct Perplexity {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(Perplexity);
+LOCKSTEP_METRIC_INSTANCES(Perplexity);
 }  // namespace lockstep::inline LOCKSTEP_ABI

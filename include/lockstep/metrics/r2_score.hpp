@@ -49,5 +49,5 @@ struct R2Score {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(R2Score);
+LOCKSTEP_METRIC_INSTANCES(R2Score);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -33,5 +33,5 @@ struct RootMeanSquaredError {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(RootMeanSquaredError);
+LOCKSTEP_METRIC_INSTANCES(RootMeanSquaredError);
 }  // namespace lockstep::inline LOCKSTEP_ABI

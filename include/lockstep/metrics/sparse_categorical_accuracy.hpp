@@ -34,5 +34,5 @@ struct SparseCategoricalAccuracy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(SparseCategoricalAccuracy);
+LOCKSTEP_METRIC_INSTANCES(SparseCategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

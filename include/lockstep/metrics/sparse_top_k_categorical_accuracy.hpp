@@ -42,5 +42,5 @@ struct SparseTopKCategoricalAccuracy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(SparseTopKCategoricalAccuracy);
+LOCKSTEP_METRIC_INSTANCES(SparseTopKCategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI

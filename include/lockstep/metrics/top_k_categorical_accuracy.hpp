@@ -64,5 +64,5 @@ struct TopKCategoricalAccuracy {
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCE(TopKCategoricalAccuracy);
+LOCKSTEP_METRIC_INSTANCES(TopKCategoricalAccuracy);
 }  // namespace lockstep::inline LOCKSTEP_ABI
