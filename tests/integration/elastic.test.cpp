@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/certificates.hpp"
+#include "support/formation_stranger.hpp"
 #include "support/free_addresses.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
@@ -73,7 +75,8 @@ class Workers {
     for (const auto& worker : workers_) REQUIRE(worker->wait_for("training from update", 60s));
   }
 
-  void start(std::size_t slot) {
+  /// `other`: in place of what its environment has by that name.
+  void start(std::size_t slot, const Environment& other = {}) {
     std::string list;
     for (const std::string& address : addresses_)
       list += (list.empty() ? "\"" : ",\"") + address + "\"";
@@ -81,6 +84,7 @@ class Workers {
     environment.emplace_back("TF_CONFIG", R"({"cluster":{"worker":[)" + list +
                                               R"(]},"task":{"type":"worker","index":)" +
                                               std::to_string(slot) + "}}");
+    environment.insert(environment.end(), other.begin(), other.end());
     Words command{PROGRAM_ELASTIC};
     command.insert(command.end(), options_.begin(), options_.end());
     workers_[slot] = std::make_unique<Process>(command, environment);
@@ -92,6 +96,7 @@ class Workers {
     workers_[slot].reset();
   }
   [[nodiscard]] Process& operator[](std::size_t slot) { return *workers_[slot]; }
+  [[nodiscard]] const std::string& address(std::size_t slot) const { return addresses_[slot]; }
 
   /// Waits for those that are there, which must all come to the same end; returns it.
   [[nodiscard]] std::string finish() {
@@ -360,6 +365,94 @@ TEST_CASE(
     }
   }
 }
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+
+namespace {
+
+using lockstep_test::Authority;
+using lockstep_test::TemporaryFolder;
+
+Environment with_certificates(const Authority& authority, const TemporaryFolder& folder, int size) {
+  for (int slot = 0; slot < size; ++slot) (void)authority.issue(slot);
+  return {{"LOCKSTEP_TLS", "certificates"},
+          {"LOCKSTEP_TLS_AUTHORITY", authority.file()},
+          {"LOCKSTEP_TLS_CERTIFICATE", folder.path("authority-rank-{rank}.pem")},
+          {"LOCKSTEP_TLS_KEY", folder.path("authority-rank-{rank}.key")}};
+}
+
+}  // namespace
+
+TEST_CASE("elastic: with certificates, a worker is left out and taken in, as ranks change") {
+  const std::string expected = alone({"epochs=40"});
+  for (const std::string policy : {"auto=0", "auto=1"}) {
+    CAPTURE(policy);
+    const TemporaryFolder folder;
+    const Authority authority(folder.path());
+    Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=40", policy},
+                    with_certificates(authority, folder, 3));
+    workers.kill(0);
+    REQUIRE(workers[2].wait_for("fit: world 2: workers 1 2 (2 of 3)", 30s));
+    workers.start(0);
+    check_close(workers.finish(), expected);
+    CHECK(contains(workers.output, "ranks 0 1 are workers 1 2"));
+    CHECK(contains(workers.output, "fit: world 3: workers 0 1 2 (3 of 3)"));
+    CHECK_FALSE(contains(workers.output, "turned away"));
+  }
+}
+
+TEST_CASE("elastic: with certificates, a worker that is back within the wait: the same bits") {
+  const Words options{"step_ms=5", "wait_ms=30000"};
+  const std::string expected = undisturbed(3, options);
+  const TemporaryFolder folder;
+  const Authority authority(folder.path());
+  Workers workers(3, options, with_certificates(authority, folder, 3));
+  workers.kill(1);
+  workers.start(1);
+  CHECK(workers.finish() == expected);
+  CHECK(contains(workers.output, "fit: world 2: workers 0 1 2 (3 of 3), from epoch "));
+}
+
+TEST_CASE("elastic: with the certificate of another worker a newcomer is turned away") {
+  const TemporaryFolder folder;
+  const Authority authority(folder.path());
+  Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=100"},
+                  with_certificates(authority, folder, 3));
+  workers.kill(0);
+  for (const std::size_t slot : {1u, 2u}) REQUIRE(workers[slot].wait_for("fit: world 2", 30s));
+
+  // By itself, which knows its own place.
+  workers.start(0, {{"LOCKSTEP_TLS_CERTIFICATE", folder.path("authority-rank-2.pem")},
+                    {"LOCKSTEP_TLS_KEY", folder.path("authority-rank-2.key")}});
+  const Finished itself = workers[0].wait(30s);
+  CAPTURE(itself.output);
+  CHECK(itself.exit_code == 2);
+  CHECK(contains(itself.output,
+                 "is for rank-2.lockstep, and this worker needs one for rank-0.lockstep"));
+
+  // And by the others, if it does not look: for the vacant place, and for that of a member.
+  const auto stolen = lockstep::detail::TlsContext::make(
+      {.tls = lockstep::Tls::certificates,
+       .files = {.authority = authority.file(),
+                 .certificate = folder.path("authority-rank-2.pem"),
+                 .key = folder.path("authority-rank-2.key")}},
+      {}, 2);
+  CHECK(lockstep_test::claim_slot(workers.address(1), stolen, 1, 0, 3, 1).is_closed);
+  CHECK(lockstep_test::claim_slot(workers.address(2), stolen, 2, 1, 3, 1).is_closed);
+  CHECK(lockstep_test::claim_slot(workers.address(1), nullptr, 1, 0, 3, 1).is_closed);
+  CHECK(
+      workers[1].wait_for("claims to be worker 0, with a certificate for rank-2.lockstep, and "
+                          "not for rank-0.lockstep; it is turned away",
+                          10s));
+  CHECK(workers[2].wait_for("claims to be worker 1, with a certificate for rank-2.lockstep", 10s));
+
+  workers.start(0);  // with its own
+  REQUIRE(workers[1].wait_for("fit: world 3: workers 0 1 2 (3 of 3)", 60s));
+  check_close(workers.finish(), alone({"epochs=100"}));
+  CHECK_FALSE(contains(workers.output, "world 4"));
+}
+
+#endif
 
 TEST_CASE("elastic: the example of the documents: killed, left out, started again by hand") {
   const Words options{"--epochs", "15", "--steps-per-epoch", "20", "--verbose", "2"};

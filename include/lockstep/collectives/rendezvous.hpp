@@ -35,6 +35,9 @@ struct Rendezvous {
   /// that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret. Also the key of
   /// Tls::pre_shared_key.
   std::string secret{};
+  /// In an elastic world, each rank's place in the configured cluster, for which its certificate is
+  /// (Tls::certificates). Empty: the ranks.
+  std::vector<int> workers{};
 
   /// Whether each rank on this machine has a core of its own. Spinning in a wait saves the wake-up,
   /// but where there are more threads than cores, it takes the core from the rank that is awaited.

@@ -16,7 +16,8 @@ enum class Tls : std::uint8_t {
   /// Who knows it may take any rank.
   pre_shared_key,
   /// Each worker has a certificate for its own rank, and knows the authority that signs all of
-  /// them: see TlsFiles.
+  /// them: see TlsFiles. In an elastic world, whose ranks change, the rank that it has in the
+  /// configured cluster.
   certificates,
 };
 

@@ -7,10 +7,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
@@ -18,7 +21,10 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/certificates.hpp"
+#include "support/formation_stranger.hpp"
 #include "support/free_addresses.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep;
 using namespace std::chrono_literals;
@@ -237,3 +243,194 @@ TEST_CASE(
   other.works();
   CHECK(other.membership->description() == "world 1: workers 0 1 (2 of 2)");
 }
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+
+namespace {
+
+using lockstep_test::Authority;
+using lockstep_test::claim_slot;
+using lockstep_test::Claimed;
+
+CommunicationOptions with_files(const TlsFiles& files) {
+  return {.startup_timeout = 10s, .tls = Tls::certificates, .tls_files = files};
+}
+std::shared_ptr<const detail::TlsContext> context(const TlsFiles& files, int slot) {
+  return detail::TlsContext::make({.tls = Tls::certificates, .files = files}, {}, slot);
+}
+
+}  // namespace
+
+TEST_CASE("Membership: with certificates, each for its place in the cluster, worlds come and go") {
+  const lockstep_test::TemporaryFolder folder;
+  const Authority authority(folder.path());
+  const auto addresses = free_addresses(3);
+  const ElasticOptions elastic{.min_workers = 2, .wait = 300ms};
+  std::vector<TlsFiles> files;
+  std::vector<std::unique_ptr<Member>> members;
+  for (int slot = 0; slot < 3; ++slot) {
+    files.push_back(authority.issue(slot));
+    members.push_back(std::make_unique<Member>(slot, addresses, elastic, with_files(files.back())));
+  }
+  for (const auto& member : members) member->form();
+  for (const auto& member : members) member->works();
+  members[0].reset();
+  for (const std::size_t slot : {1u, 2u}) members[slot]->form();
+  for (const std::size_t slot : {1u, 2u}) members[slot]->works();
+  CHECK(members[1]->membership->description() == "world 2: workers 1 2 (2 of 3)");
+
+  // Strangers claim the place of a member, and a vacant one.
+  const lockstep_test::CapturedStderr captured;
+  const Claimed first = claim_slot(addresses[1], context(files[0], 0), 1, 2, 3, 2);
+  CHECK(first.is_closed);
+  CHECK(first.messages == 1);
+  CHECK(captured.text().find("claims to be worker 2, with a certificate for rank-0.lockstep, and "
+                             "not for rank-2.lockstep; it is turned away") != std::string::npos);
+  const Claimed second = claim_slot(addresses[2], context(files[1], 1), 2, 0, 3, 2);
+  CHECK(second.is_closed);
+  CHECK(captured.text().find("claims to be worker 0, with a certificate for rank-1.lockstep, and "
+                             "not for rank-0.lockstep; it is turned away") != std::string::npos);
+  CHECK_FALSE(members[1]->membership->has_newcomer());
+  CHECK_FALSE(members[2]->membership->has_newcomer());
+
+  members[0] = std::make_unique<Member>(0, addresses, elastic, with_files(files[0]));
+  members[0]->form();
+  for (int i = 0; i < 1000 && !members[1]->membership->has_newcomer(); ++i)
+    std::this_thread::sleep_for(10ms);
+  REQUIRE(members[1]->membership->has_newcomer());
+  for (const std::size_t slot : {1u, 2u}) members[slot]->form();
+  for (const auto& member : members) member->works();
+  CHECK(members[0]->membership->description() == "world 3: workers 0 1 2 (3 of 3)");
+}
+
+TEST_CASE("Membership: with certificates, each stranger is turned away by name") {
+  const lockstep_test::TemporaryFolder folder;
+  const Authority authority(folder.path()), other(folder.path(), "other");
+  const TlsFiles own = authority.issue(0);
+  std::shared_ptr<const detail::TlsContext> stranger;
+  std::string said, itself;
+  SUBCASE("the certificate of another worker") {
+    stranger = context(authority.issue(2), 2);
+    said = "claims to be worker 1, with a certificate for rank-2.lockstep, and not for rank-1";
+  }
+  SUBCASE("an expired one") {
+    stranger = context(authority.issue(1, 2), 1);
+    std::this_thread::sleep_for(3100ms);
+    said = "shows a certificate that has expired, by this machine's clock (it was valid until ";
+  }
+  SUBCASE("one of another authority") {
+    TlsFiles files = other.issue(1);
+    files.authority = folder.path("both.pem");  // it trusts the door
+    std::ofstream(files.authority)
+        << std::ifstream(authority.file()).rdbuf() << std::ifstream(other.file()).rdbuf();
+    stranger = context(files, 1);
+    said = "the authority of LOCKSTEP_TLS_AUTHORITY must have signed it";
+  }
+  SUBCASE("a pre-shared key") {
+    stranger = detail::TlsContext::make({.tls = Tls::pre_shared_key},
+                                        detail::ClusterSecret("a secret of the test's own"), 1);
+    said = "have no proof for TLS in common: one may have a pre-shared key and the other a";
+    itself = "shows a certificate for TLS, and this worker has a pre-shared key; LOCKSTEP_TLS";
+  }
+  SUBCASE("plain text") { said = "speaks without TLS, and this worker only with it; LOCKSTEP_TLS"; }
+  SUBCASE("a door that is another worker's") {
+    stranger = context(authority.issue(1), 1);
+    const auto addresses = free_addresses(3);
+    const Membership door(0, addresses, {.min_workers = 2}, with_files(own));
+    CHECK(claim_slot(addresses[0], stranger, 2, 1, 3, 2)
+              .problem.find(
+                  "shows the certificate of another worker: it is for rank-0.lockstep, not for "
+                  "rank-2.lockstep; LOCKSTEP_TLS_CERTIFICATE must name") != std::string::npos);
+    return;
+  }
+  const auto addresses = free_addresses(3);
+  const lockstep_test::CapturedStderr captured;
+  const Membership door(0, addresses, {.min_workers = 2}, with_files(own));
+  const Claimed claimed = claim_slot(addresses[0], stranger, 0, 1, 3, 2);
+  CHECK(claimed.is_closed);
+  CHECK(claimed.messages <= 1);  // its hello, if TLS has let the stranger in
+  std::string text;
+  for (int i = 0; i < 500 && text.find("turned away") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(10ms);
+    text = captured.text();
+  }
+  CAPTURE(text);
+  CAPTURE(claimed.problem);
+  CHECK(claimed.problem.find(itself) != std::string::npos);
+  CHECK(text.find("start-up: a process at 127.0.0.1 ") != std::string::npos);
+  CHECK(text.find(said) != std::string::npos);
+  CHECK(text.find("; it is turned away") != std::string::npos);
+}
+
+TEST_CASE("Membership: a certificate that was renewed is read for the next world") {
+  const lockstep_test::TemporaryFolder folder;
+  const Authority authority(folder.path());
+  const auto addresses = free_addresses(2);
+  const ElasticOptions elastic{.min_workers = 1, .wait = 300ms};
+  std::vector<std::unique_ptr<Member>> members;
+  for (int slot = 0; slot < 2; ++slot)
+    members.push_back(
+        std::make_unique<Member>(slot, addresses, elastic, with_files(authority.issue(slot))));
+  for (const auto& member : members) member->form();
+  for (const auto& member : members) member->works();
+  (void)authority.issue(0, -60);  // into the same file
+  CHECK_THROWS_WITH_AS(
+      members[0]->membership->form(members[0]->port),
+      doctest::Contains("rank-0.pem has expired, by this machine's clock (it was valid until"),
+      ConfigurationError);
+  (void)authority.issue(0);
+  for (const auto& member : members) member->form();
+  for (const auto& member : members) member->works();
+  CHECK(members[0]->membership->description() == "world 2: workers 0 1 (2 of 2)");
+}
+
+TEST_CASE("Membership: the door shows a certificate that was renewed, though no world is formed") {
+  const lockstep_test::TemporaryFolder folder;
+  const Authority former(folder.path()), now(folder.path(), "now");
+  const TlsFiles own = former.issue(0), renewed = now.issue(0);
+  const auto stranger = context(now.issue(1), 1);
+  const auto addresses = free_addresses(3);
+  const lockstep_test::CapturedStderr captured;
+  const Membership door(0, addresses, {.min_workers = 2}, with_files(own));
+  const Claimed before = claim_slot(addresses[0], stranger, 0, 1, 3, 2, {}, 2s);
+  CHECK(before.messages == 0);
+  CHECK(before.problem.find("the authority of LOCKSTEP_TLS_AUTHORITY must have signed it") !=
+        std::string::npos);
+  std::filesystem::copy_file(renewed.key, own.key,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::this_thread::sleep_for(1100ms);
+  // Half of the new files are of no use, and do no harm.
+  CHECK(claim_slot(addresses[0], stranger, 0, 1, 3, 2, {}, 2s).messages == 0);
+  for (const auto& [from, to] : {std::pair(renewed.certificate, own.certificate),
+                                 std::pair(renewed.authority, own.authority)})
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  std::this_thread::sleep_for(1100ms);
+  const Claimed after = claim_slot(addresses[0], stranger, 0, 1, 3, 2, {}, 2s);
+  CHECK(after.messages >= 1);
+  CHECK(after.problem.empty());
+}
+
+TEST_CASE("Membership: strangers who fill the door and say nothing keep no worker out") {
+  const lockstep_test::TemporaryFolder folder;
+  const Authority authority(folder.path());
+  const auto addresses = free_addresses(2);
+  const ElasticOptions elastic{.min_workers = 2};
+  Member host(0, addresses, elastic, with_files(authority.issue(0)));
+  host.form();
+  const Address own = parse_address(addresses[0]);
+  std::string why;
+  const auto names = detail::resolve(own.host, own.port, why);
+  REQUIRE_FALSE(names.empty());
+  std::vector<detail::MeetingSocket> strangers;
+  for (int i = 0; i < 300; ++i)
+    strangers.push_back(detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why));
+  Member member(1, addresses, elastic, with_files(authority.issue(1)));
+  const auto begin = std::chrono::steady_clock::now();
+  member.form();
+  member.works();
+  host.works();
+  CHECK(std::chrono::steady_clock::now() - begin < 8s);  // before the strangers' time is over
+  CHECK(host.membership->description() == "world 1: workers 0 1 (2 of 2)");
+}
+
+#endif

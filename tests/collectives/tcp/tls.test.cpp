@@ -210,6 +210,81 @@ TEST_SUITE("tcp with tls") {
     CHECK_THROWS_AS((void)TcpRing::connect(places[1], with_files(two)), ConfigurationError);
   }
 
+  TEST_CASE("in an elastic world, a rank has the certificate of its place in the cluster") {
+    const TemporaryFolder folder;
+    const Authority authority(folder.path());
+    const std::vector<int> workers{1, 2, 4};
+    std::vector<TlsFiles> files;
+    for (const int worker : workers) files.push_back(authority.issue(worker));
+    LocalCluster cluster(3);
+    auto places = places_of(cluster, "");
+    for (Rendezvous& place : places) place.workers = workers;
+    std::vector<float> sums(3);
+    rethrow_first(run_threads(3, [&](int rank) {
+      const auto i = static_cast<std::size_t>(rank);
+      auto ring = TcpRing::connect(places[i], with_files(files[i]));
+      std::vector<float> values(1, static_cast<float>(workers[i]));
+      ring.all_reduce(std::span(values));
+      sums[i] = values[0];
+      ring.close();
+    }));
+    CHECK(sums == std::vector<float>(3, 7));
+    // Whoever has the certificate of the rank's own number is another worker.
+    LocalCluster next(3);
+    auto places_next = places_of(next, "");
+    for (Rendezvous& place : places_next) place.workers = workers;
+    CHECK_THROWS_WITH_AS(
+        (void)TcpRing::connect(places_next[1], with_files(files[0])),
+        doctest::Contains("is for rank-1.lockstep, and this worker needs one for rank-2.lockstep"),
+        ConfigurationError);
+  }
+
+  TEST_CASE("in an elastic world, a certificate for the number of the rank is another worker's") {
+    const TemporaryFolder folder;
+    const Authority authority(folder.path());
+    const TlsFiles zero = authority.issue(0), one = authority.issue(1);
+    LocalCluster cluster(2);
+    const std::uint16_t port = cluster.listeners[0].port();
+    auto places = places_of(cluster, "");
+    places[0].workers = {0, 2};
+    const lockstep_test::CapturedStderr captured;
+    const auto thrown = run_threads(2, [&](int i) {
+      if (i == 0) {
+        CommunicationOptions options = with_files(zero);
+        options.startup_timeout = 3s;
+        (void)TcpRing::connect(places[0], options);
+        return;
+      }
+      detail::Hello mine;
+      mine.from = 1;
+      mine.incarnation = 1;
+      mine.addresses = cluster.addresses;
+      (void)ask(port, with_files(one), one, 1, mine, "");
+    });
+    const std::string text = message_of(thrown[0]);
+    CAPTURE(text);
+    CHECK(message_of(thrown[1]).empty());
+    CHECK(contains(text,
+                   "claims to be rank 1, worker 2, with a certificate for rank-1.lockstep, and not "
+                   "for rank-2.lockstep"));
+  }
+
+  TEST_CASE("in an elastic world, a callee must be the worker that is expected") {
+    const TemporaryFolder folder;
+    const Authority authority(folder.path());
+    LocalCluster cluster(2);
+    auto places = places_of(cluster, "");
+    places[0].workers = {1, 2};  // rank 0 is worker 1
+    places[1].workers = {0, 2};  // and is taken for worker 0
+    const auto texts =
+        messages(places, {with_files(authority.issue(1)), with_files(authority.issue(2))});
+    CAPTURE(texts[0]);
+    CAPTURE(texts[1]);
+    CHECK(contains(texts[1],
+                   "shows the certificate of another worker: it is for rank-1.lockstep, not for "
+                   "rank-0.lockstep"));
+  }
+
   TEST_CASE("bytes that change on the way end the operation on both ranks") {
     RelayedCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};

@@ -5,6 +5,7 @@
 #include <string>
 
 using lockstep::detail::TlsIdentity;
+using lockstep::detail::worker_of;
 
 TEST_CASE("tls identity: a rank is a worker's; a server has names of its own") {
   const TlsIdentity worker = 3, server = TlsIdentity::parameter_server(3);
@@ -17,4 +18,12 @@ TEST_CASE("tls identity: a rank is a worker's; a server has names of its own") {
   CHECK(server.label() == "ps-3");
   CHECK(server.dns_name() == "ps-3.lockstep");
   CHECK(server.kind() == std::string("parameter server"));
+}
+
+TEST_CASE("tls identity: in an elastic world, a rank's certificate is for its worker") {
+  CHECK(worker_of({}, 3) == 3);
+  CHECK(worker_of({0, 2, 3}, 0) == 0);
+  CHECK(worker_of({0, 2, 3}, 2) == 3);
+  CHECK(worker_of({0, 2, 3}, 3) == 3);
+  CHECK(worker_of({0, 2, 3}, -1) == -1);
 }

@@ -252,6 +252,10 @@ TEST_SUITE("tls session") {
         CAPTURE(side->problem());
         CHECK(contains(side->problem(), "certificate"));
       }
+      if (key_calls)
+        CHECK(contains(s.callee->problem(),
+                       "no proof for TLS in common: one may have a pre-shared "
+                       "key and the other a certificate"));
     }
   }
 
@@ -265,12 +269,20 @@ TEST_SUITE("tls session") {
     CHECK(s.callee->denies(2) ==
           "claims to be rank 2, with a certificate for rank-1.lockstep, and not for "
           "rank-2.lockstep");
+    CHECK(s.callee->denies(0, 1).empty());  // in a world without worker 0
+    CHECK(s.callee->denies(1, 2) ==
+          "claims to be rank 1, worker 2, with a certificate for rank-1.lockstep, and not for "
+          "rank-2.lockstep");
+    CHECK(s.callee->denies(-1, 1).empty());
+    CHECK(s.callee->denies(-1, 0) ==
+          "claims to be worker 0, with a certificate for rank-1.lockstep, and not for "
+          "rank-0.lockstep");
     CHECK(carry(s.line, *s.callee, *s.caller, "text") == "text");
 
     const Sessions wrong(zero, one);  // rank 1 answers where rank 0 should
     CHECK(wrong.caller->problem() ==
-          "shows the certificate of another rank: it is for rank-1.lockstep, not for "
-          "rank-0.lockstep; LOCKSTEP_TLS_CERTIFICATE must name the one of the worker's own rank");
+          "shows the certificate of another worker: it is for rank-1.lockstep, not for "
+          "rank-0.lockstep; LOCKSTEP_TLS_CERTIFICATE must name the one of the worker itself");
     CHECK(contains(wrong.callee->problem(), "refuses this worker's certificate"));
 
     const Authority stranger(folder.path(), "stranger");

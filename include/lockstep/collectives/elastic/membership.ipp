@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <list>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -13,6 +12,7 @@
 
 #include "lockstep/collectives/elastic/detail/callers.hpp"
 #include "lockstep/collectives/elastic/detail/formation_words.hpp"
+#include "lockstep/collectives/elastic/detail/guests.hpp"
 #include "lockstep/collectives/elastic/detail/ports.hpp"
 #include "lockstep/collectives/elastic/detail/rare_log.hpp"
 #include "lockstep/collectives/elastic/detail/talk.hpp"
@@ -21,6 +21,9 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/host/wake_pipe.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
@@ -39,8 +42,8 @@ class Membership::Impl {
         own_(addresses[static_cast<std::size_t>(slot)]),
         options_(options),
         secret_(detail::ClusterSecret::given_or_from_environment({})),
-        tls_(detail::TlsContext::make(detail::elastic_tls(options, slot), secret_, slot)),
-        listener_(detail::listen_for_formation(own_, options)),
+        settings_(detail::TlsSettings::chosen(options, slot)),
+        tls_(read_tls()),
         formation_({.slot = slot,
                     .slots = static_cast<int>(addresses.size()),
                     .min_workers = elastic.min_workers,
@@ -48,7 +51,7 @@ class Membership::Impl {
                     .patience = options.startup_timeout,
                     .build = build},
                    std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
-        guests_by_slot_(addresses.size()),
+        guests_(detail::listen_for_formation(own_, options), addresses.size()),
         called_(addresses.size()),
         callers_(addresses, wake_) {
     const detail::SignalMask mask;
@@ -64,9 +67,11 @@ class Membership::Impl {
 
   void form(const std::shared_ptr<KeptPort>& port, World& world,
             std::vector<std::string>& addresses) {
+    auto tls = read_tls();  // certificates may have been renewed
     const std::string address = detail::open_world_port(own_, options_, *port);
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
+    tls_ = std::move(tls);
     formation_.begin(address, begin);
     newcomer_ = false;
     wake_.wake();
@@ -95,23 +100,31 @@ class Membership::Impl {
 
  private:
   using Talk = detail::FormationTalk;
+  using Guest = detail::FormationGuest;
   using Message = detail::FormationMessage;
 
-  static constexpr std::size_t most_strangers = 256;
   static constexpr std::chrono::seconds introduction{10};  // within which one says who it is
 
-  struct Guest {
-    Talk talk;
-    std::string ip;
-    Clock::time_point since;
-    int slot = -1;
-    bool is_gone = false;
-  };
   struct Called {
     std::unique_ptr<Talk> talk;
     Clock::time_point since;
     bool has_answered = false;
   };
+
+  /// A certificate is for a place in the configured cluster: in a world, ranks are other numbers.
+  [[nodiscard]] std::shared_ptr<const detail::TlsContext> read_tls() const {
+    return detail::TlsContext::make(settings_, secret_, slot_);
+  }
+  /// For one who calls: certificates may have been renewed while the world has stayed. Null: not.
+  [[nodiscard]] std::shared_ptr<const detail::TlsContext> renewed_tls() {
+    if (settings_.tls != Tls::certificates || Clock::now() < next_reading_) return nullptr;
+    next_reading_ = Clock::now() + std::chrono::seconds(1);
+    try {
+      return read_tls();
+    } catch (const Error&) {  // they are just being written; or form() will say what is wrong
+      return nullptr;
+    }
+  }
 
   // --- the thread --------------------------------------------------------------------------------
 
@@ -129,24 +142,25 @@ class Membership::Impl {
     std::vector<pollfd> watched;
     std::unique_lock lock(mutex_);
     while (!stops_) {
-      watched.assign({{wake_.descriptor(), POLLIN, 0}, {listener_.descriptor(), POLLIN, 0}});
-      for (const Guest& guest : guests_)
-        watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+      watched.assign({{wake_.descriptor(), POLLIN, 0}});
+      guests_.watch(watched);
       for (const Called& called : called_)
         if (called.talk) watched.push_back({called.talk->descriptor(), called.talk->events(), 0});
       lock.unlock();
       ::poll(watched.data(), watched.size(), 100);
       wake_.drain();
+      auto renewed = watched[1].revents != 0 ? renewed_tls() : nullptr;
       lock.lock();
-      accept();
+      if (renewed != nullptr) tls_ = std::move(renewed);
+      guests_.accept(tls_, secret_);
       for (auto& [slot, socket] : callers_.take()) meet(slot, std::move(socket));
       const auto now = Clock::now();
-      for (Guest& guest : guests_) hear(guest, now);
+      for (Guest& guest : guests_.all()) hear(guest, now);
       for (std::size_t slot = 0; slot < called_.size(); ++slot)
         if (called_[slot].talk) hear(static_cast<int>(slot), called_[slot], now);
       formation_.advance(now);
       deliver();
-      guests_.remove_if([](const Guest& guest) { return guest.is_gone; });
+      guests_.remove_those_gone();
       call_or_hang_up();
       newcomer_ = formation_.has_newcomer(now);
       if (formation_.stage() != Stage::forming) changed_.notify_all();
@@ -158,21 +172,8 @@ class Membership::Impl {
       const auto slot = static_cast<std::size_t>(letter.to);
       if (!letter.is_answer && called_[slot].talk)
         called_[slot].talk->say(letter.message);
-      else if (letter.is_answer && guests_by_slot_[slot] != nullptr)
-        guests_by_slot_[slot]->talk.say(letter.message);
-    }
-  }
-
-  void accept() {
-    for (;;) {
-      detail::SocketName peer{};
-      detail::MeetingSocket socket = listener_.accept(peer);
-      if (!socket.is_open()) return;
-      if (guests_.size() >= most_strangers + called_.size()) return;
-      auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::answer(tls_, socket.get());
-      guests_.push_back({.talk = Talk({std::move(socket), std::move(tls)}, secret_, false),
-                         .ip = detail::ip_text(peer),
-                         .since = Clock::now()});
+      else if (letter.is_answer && guests_.at(letter.to) != nullptr)
+        guests_.at(letter.to)->talk.say(letter.message);
     }
   }
 
@@ -184,31 +185,32 @@ class Membership::Impl {
       if (guest.slot >= 0) formation_.hear_guest(guest.slot, message, now);
     }
     if (!guest.talk.problem().empty())
-      refusals_.line(concat({"start-up: a process at ", guest.ip, " ", guest.talk.problem(),
-                             "; it is turned away"}),
-                     now);
+      refusals_.line(detail::refusal(guest.ip, guest.talk.problem()), now);
     if (guest.talk.is_open() && (guest.slot >= 0 || now - guest.since < introduction)) return;
     leave(guest, now);
   }
   void leave(Guest& guest, Clock::time_point now) {
     guest.is_gone = true;
     if (guest.slot < 0) return;
-    guests_by_slot_[static_cast<std::size_t>(guest.slot)] = nullptr;
+    guests_.at(guest.slot) = nullptr;
     formation_.lose_guest(std::exchange(guest.slot, -1), now);
   }
 
   // A later process takes the place of the one before it, which has ended.
   void introduce(Guest& guest, const Message& message, Clock::time_point now) {
     const auto& own = formation_.place();
-    const bool fits = message.kind == Message::Kind::claim && message.slot != own.slot &&
-                      message.slot < own.slots;
-    if (!fits || message.slots != own.slots || message.min_workers != own.min_workers ||
+    const bool claims = message.kind == Message::Kind::claim;
+    const std::string denial = claims ? guest.talk.denies(message.slot) : std::string();
+    if (!denial.empty() || !claims || message.slot == own.slot || message.slot >= own.slots ||
+        message.slots != own.slots || message.min_workers != own.min_workers ||
         message.build != own.build) {
-      refusals_.line(detail::refusal(guest.ip, message, own), now);
+      refusals_.line(denial.empty() ? detail::refusal(guest.ip, message, own)
+                                    : detail::refusal(guest.ip, denial),
+                     now);
       guest.is_gone = true;
       return;
     }
-    Guest*& known = guests_by_slot_[static_cast<std::size_t>(message.slot)];
+    Guest*& known = guests_.at(message.slot);
     if (known != nullptr) leave(*known, now);
     guest.slot = message.slot;
     known = &guest;
@@ -254,14 +256,14 @@ class Membership::Impl {
   const std::string own_;  // address
   const CommunicationOptions options_;
   const detail::ClusterSecret secret_;
-  const std::shared_ptr<const detail::TlsContext> tls_;
-  detail::FormationListener listener_;
+  const detail::TlsSettings settings_;
+  std::shared_ptr<const detail::TlsContext> tls_;
+  Clock::time_point next_reading_{};
   detail::WakePipe wake_;
   std::mutex mutex_;
   std::condition_variable changed_;
   detail::Formation formation_;
-  std::list<Guest> guests_;
-  std::vector<Guest*> guests_by_slot_;
+  detail::FormationGuests guests_;
   std::vector<Called> called_;  // by slot
   std::atomic<bool> newcomer_ = false;
   std::atomic<bool> stops_ = false;

@@ -52,8 +52,9 @@ class MeetingConnection {
   /// Why it has ended, if one side speaks TLS and the other does not, or not with this one.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// See TlsSession.
-  [[nodiscard]] std::string denies(int rank) const {
-    return tls_ == nullptr ? std::string() : tls_->denies(rank);
+  [[nodiscard]] std::string denies(int rank) const { return denies(rank, rank); }
+  [[nodiscard]] std::string denies(int rank, int worker) const {
+    return tls_ == nullptr ? std::string() : tls_->denies(rank, worker);
   }
 
   /// Reads what has come; closes at the end of the stream, or for a message of more than `longest`

@@ -135,10 +135,10 @@ LOCKSTEP_INLINE void TlsContext::use_files(const TlsFiles& files) {
                          files.certificate}));
   X509* const own = ::SSL_CTX_get0_certificate(context);
   if (!is_certificate_of(own, own_))
-    throw refuse(
-        what, files.certificate,
-        concat({"is for ", names_in(own), ", and this ", own_.kind(), " needs one for ",
-                own_.dns_name(), ", the name of its ", own_.is_server() ? "task" : "rank"}));
+    throw refuse(what, files.certificate,
+                 concat({"is for ", names_in(own), ", and this ", own_.kind(), " needs one for ",
+                         own_.dns_name(), ", the name of its ",
+                         own_.is_server() ? "task" : "place in the cluster"}));
   const std::unique_ptr<X509_STORE_CTX, void (*)(X509_STORE_CTX*)> check(::X509_STORE_CTX_new(),
                                                                          ::X509_STORE_CTX_free);
   STACK_OF(X509)* chain = nullptr;

@@ -1,7 +1,9 @@
 // For which task of a cluster a certificate is.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
@@ -36,5 +38,12 @@ class TlsIdentity {
   int index_;
   bool is_server_ = false;
 };
+
+/// For which worker of the configured cluster a rank's certificate is: see Rendezvous::workers. A
+/// rank that a stranger has made up stays what it is.
+[[nodiscard]] inline int worker_of(const std::vector<int>& workers, int rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  return place < workers.size() ? workers[place] : rank;
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

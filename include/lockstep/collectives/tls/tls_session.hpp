@@ -47,7 +47,10 @@ class TlsSession {
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// What speaks against the peer being `rank`, as problem(); empty when its certificate proves it,
   /// or all ranks have one key.
-  [[nodiscard]] std::string denies(int rank) const;
+  [[nodiscard]] std::string denies(int rank) const { return denies(rank, rank); }
+  /// The same where a rank's certificate is for a worker that has another number, and where workers
+  /// have no ranks yet (-1).
+  [[nodiscard]] std::string denies(int rank, int worker) const;
 
   /// As ::recv: the number of bytes, 0 at the end of the stream, or -1 and errno. EAGAIN: not now;
   /// EBADMSG: what has come was not sent by the peer, or was changed on the way.

@@ -68,16 +68,20 @@ LOCKSTEP_INLINE int TlsSession::judge_certificate(int accepted, X509_STORE_CTX* 
       ::X509_STORE_CTX_get_ex_data(store, ::SSL_get_ex_data_X509_STORE_CTX_idx()))));
   X509* const certificate = ::X509_STORE_CTX_get_current_cert(store);
   const int error = ::X509_STORE_CTX_get_error(store);
+  // The peer shall not hear that its authority is unknown (by the alert), but that the two have no
+  // proof in common.
+  if (!self.context_->has_certificates())
+    ::X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
   try {
     if (!self.context_->has_certificates())
       self.problem_ = concat({"shows a certificate for TLS, and this ", self.context_->own().kind(),
                               " has a pre-shared key", self.context_->settings().remedy()});
     else if (error == X509_V_ERR_HOSTNAME_MISMATCH && certificate != nullptr && self.peer_)
       self.problem_ =
-          concat({"shows the certificate of another ", self.peer_->is_server() ? "task" : "rank",
+          concat({"shows the certificate of another ", self.peer_->is_server() ? "task" : "worker",
                   ": it is for ", names_in(certificate), ", not for ", self.peer_->dns_name(),
                   "; LOCKSTEP_TLS_CERTIFICATE must name the one of the ",
-                  self.peer_->is_server() ? "server's own task" : "worker's own rank"});
+                  self.peer_->is_server() ? "server's own task" : "worker itself"});
     else
       self.problem_ = concat({"shows a certificate that ", certificate_fault(error, certificate)});
   } catch (...) {  // out of memory: OpenSSL must not see it
@@ -161,13 +165,16 @@ LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
   return concat({"fails in the TLS handshake: ", openssl_reason()});
 }
 
-LOCKSTEP_INLINE std::string TlsSession::denies(int rank) const {
+LOCKSTEP_INLINE std::string TlsSession::denies(int rank, int worker) const {
   if (!context_->has_certificates()) return {};
   const std::unique_ptr<X509, void (*)(X509*)> certificate(::SSL_get_peer_certificate(ssl_.get()),
                                                            ::X509_free);
-  const TlsIdentity claimed(rank);
+  const TlsIdentity claimed(worker);
   if (certificate != nullptr && is_certificate_of(certificate.get(), claimed)) return {};
-  return concat({"claims to be rank ", rank, ", with a certificate for ",
+  const std::string claim = rank < 0         ? concat({"worker ", worker})
+                            : rank == worker ? concat({"rank ", rank})
+                                             : concat({"rank ", rank, ", worker ", worker});
+  return concat({"claims to be ", claim, ", with a certificate for ",
                  certificate == nullptr ? "no one" : names_in(certificate.get()), ", and not for ",
                  claimed.dns_name()});
 }
@@ -266,7 +273,7 @@ LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
   return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, {}));
 }
 LOCKSTEP_INLINE TlsSession::State TlsSession::advance() { return state_ = State::failed; }
-LOCKSTEP_INLINE std::string TlsSession::denies(int) const { return {}; }
+LOCKSTEP_INLINE std::string TlsSession::denies(int, int) const { return {}; }
 LOCKSTEP_INLINE ssize_t TlsSession::fail(int error) {
   errno = error;
   return -1;

@@ -237,6 +237,7 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect() {
     CommunicationOptions options = options_;
     if (membership_ != nullptr) {
       rendezvous.properties.emplace_back("world", membership_->world().text());
+      rendezvous.workers = membership_->world().slots;
       // All are there: one that does not come is lost.
       options.startup_timeout = std::clamp<std::chrono::milliseconds>(
           elastic_->wait, std::chrono::seconds(5), std::chrono::seconds(60));

@@ -11,6 +11,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// Of one against whom something speaks, which is the end of a sentence about it.
+[[nodiscard, gnu::cold]] inline std::string refusal(const std::string& ip,
+                                                    const std::string& problem) {
+  return concat({"start-up: a process at ", ip, " ", problem, "; it is turned away"});
+}
+
 /// Of one that makes a claim which does not fit this process's place.
 template <class Claim, class Place>
 [[nodiscard, gnu::cold]] std::string refusal(const std::string& ip, const Claim& claim,

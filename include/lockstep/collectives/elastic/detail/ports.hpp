@@ -15,23 +15,12 @@
 #include "lockstep/collectives/meeting/inherited_listener.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-[[nodiscard, gnu::cold]] inline TlsSettings elastic_tls(const CommunicationOptions& options,
-                                                        int slot) {
-  auto settings = TlsSettings::chosen(options, slot);
-  if (settings.tls == Tls::certificates)
-    throw ConfigurationError(
-        "elastic training with Tls::certificates: these name ranks, and ranks change with the "
-        "world; take Tls::pre_shared_key");
-  return settings;
-}
 
 /// Listens at the worker's address of the cluster. The process that had this place may be about to
 /// end, and is waited for.

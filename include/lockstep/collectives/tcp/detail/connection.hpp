@@ -53,6 +53,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
 
   struct Owner {
     std::shared_ptr<const TlsContext> tls;          ///< null: connections are plain
+    std::vector<int> workers;                       ///< see Rendezvous
     std::function<void(const Pointer&)> concluded;  ///< the handshake has an outcome
     std::function<void(const Pointer&, const std::string& problem)> failed;
   };
@@ -172,7 +173,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       // A socket that calls a free port of its own host may be given that very port.
       if (socket.local_endpoint(error) == socket.remote_endpoint(error))
         return fail(lower_case(asio::error_code(asio::error::connection_refused).message()));
-      socket.tls = TlsSession::call(owner_.tls, socket.native_handle(), peer);
+      socket.tls =
+          TlsSession::call(owner_.tls, socket.native_handle(), worker_of(owner_.workers, peer));
     }
     secure({});
   }

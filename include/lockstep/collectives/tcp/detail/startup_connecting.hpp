@@ -61,7 +61,8 @@ class StartupConnecting {
     const bool has_introduced_itself = handshake.outcome() == Handshake::Outcome::agreed ||
                                        handshake.outcome() == Handshake::Outcome::refused;
     if (c.incoming && c.socket.tls != nullptr && has_introduced_itself) {
-      const std::string denial = c.socket.tls->denies(theirs.from);
+      const std::string denial =
+          c.socket.tls->denies(theirs.from, worker_of(context_.owner.workers, theirs.from));
       if (!denial.empty()) return doubt_identity(connection, theirs.from, denial);
     }
     const bool unproved = context_.secret.is_set() && !handshake.is_authenticated();
@@ -155,7 +156,7 @@ class StartupConnecting {
     fail(connection, problem);
   }
 
-  // The guest has the certificate of another rank.
+  // The guest has the certificate of another worker.
   void doubt_identity(const Pointer& guest, int claimed, const std::string& denial) {
     if (claimed > context_.rank() && claimed < context_.world() &&
         context_.place(claimed).control() == nullptr)

@@ -50,8 +50,10 @@ struct StartupContext {
       : io(service),
         options(communication),
         secret(ClusterSecret::given_or_from_environment(rendezvous.secret)),
-        owner{.tls = TlsContext::make(TlsSettings::chosen(options, rendezvous.rank), secret,
-                                      rendezvous.rank),
+        owner{.tls = TlsContext::make(
+                  TlsSettings::chosen(options, worker_of(rendezvous.workers, rendezvous.rank)),
+                  secret, worker_of(rendezvous.workers, rendezvous.rank)),
+              .workers = rendezvous.workers,
               .concluded = {},
               .failed = {}},
         roster(rendezvous.addresses, rendezvous.rank),
