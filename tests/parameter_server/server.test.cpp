@@ -72,6 +72,13 @@ class Line {
     }
     throw lsd::ConnectionLost("still waits");
   }
+  /// Why the server refuses what was asked.
+  std::string refusal() {
+    const auto head = connection_.receive_head();
+    CHECK(head.kind == lsd::PsMessage::refusal);
+    CHECK(head.number == static_cast<std::uint64_t>(ls::ExitCode::usage));
+    return connection_.receive_text(head, 1000);
+  }
   bool has_ended() const { return connection_.has_ended(); }
   /// The connection's end is a reset: what the server sends then fails.
   void reset_when_closed() const {
@@ -214,6 +221,34 @@ TEST_CASE("parameter server: a worker that goes before it hears of its place lea
   served.keeper.may_answer = true;
   Worker next(served, 0, 1);
   CHECK(next.client.begin(1, "same").gives_state);
+}
+
+TEST_CASE("parameter server: of two processes with one rank, the one that has lost it is told") {
+  const lockstep_test::CapturedStderr captured;
+  Served served(1);
+  const lsd::PsClaim first{.rank = 0, .workers = 1, .server = 0, .servers = 1, .process = 7};
+  lsd::PsClaim second = first;
+  second.process = 8;
+  Line loser(served, first);
+  (void)loser.reply();
+  {
+    Line winner(served, second);
+    (void)winner.reply();
+    CHECK(contains(captured.text(), "another process takes the place of worker 0"));
+    Line again(served, first);
+    CHECK(contains(again.refusal(), "another process has taken the place of worker 0"));
+    winner.begin("same");
+    CHECK_FALSE(winner.reply().empty());  // nobody has taken its place
+  }
+  // The other one has gone: the place is free, as it is for the successor of one that has died.
+  const auto both_are_lost = [&] {
+    const std::string text = captured.text(), loss = "worker 0 is lost";
+    const auto at = text.find(loss);
+    return at != std::string::npos && text.find(loss, at + 1) != std::string::npos;
+  };
+  for (int i = 0; i < 2000 && !both_are_lost(); ++i) std::this_thread::sleep_for(10ms);
+  Line heir(served, first);
+  CHECK(heir.reply().empty());
 }
 
 TEST_CASE("parameter server: a worker says that its server is silent, before it counts as lost") {

@@ -224,17 +224,17 @@ LOCKSTEP_INLINE PsClaim PsClaim::read(std::string_view message) {
   return claim;
 }
 
-LOCKSTEP_INLINE PsConnection::Head expect_kind(PsConnection& connection, PsMessage kind) {
+/// What a message of this kind says.
+LOCKSTEP_INLINE std::string receive_kind(PsConnection& connection, PsMessage kind) {
   const auto head = connection.receive_head();
-  if (head.kind == kind) return head;
+  if (head.kind == kind) return connection.receive_text(head, 4096);
   if (head.kind == PsMessage::refusal)
     throw ConfigurationError(printable(connection.receive_text(head, ps_longest_text), 2000));
   throw ConnectionLost("does not begin as a process of this cluster does");
 }
 
 LOCKSTEP_INLINE MeetingHello receive_hello(PsConnection& connection) {
-  const auto head = expect_kind(connection, PsMessage::hello);
-  const auto hello = MeetingHello::read(connection.receive_text(head, 2048));
+  const auto hello = MeetingHello::read(receive_kind(connection, PsMessage::hello));
   if (!hello) throw ConnectionLost("does not begin as a process of this cluster does");
   return *hello;
 }
@@ -247,8 +247,19 @@ LOCKSTEP_INLINE PsClaim admit(PsConnection& connection, const PsTrust& trust) {
   connection.send(PsMessage::hello, mine.text());
   const MeetingSeal seal(secret, theirs, mine);
   connection.send(PsMessage::proof, seal.sealed("parameter server", ""));
-  const auto head = expect_kind(connection, PsMessage::claim);
-  const auto claim = seal.opened("parameter server's worker", connection.receive_text(head, 4096));
+  std::string sealed;
+  try {
+    sealed = receive_kind(connection, PsMessage::claim);
+  } catch (const ConnectionLost&) {  // one that does not believe this server goes without a word
+    if (theirs.has_secret != secret.is_set())
+      throw PeerUntrusted(concat({"has ", theirs.has_secret ? "a" : "no",
+                                  " cluster secret (LOCKSTEP_CLUSTER_SECRET), and this server has ",
+                                  secret.is_set() ? "one" : "none"}));
+    if (!secret.is_set()) throw;
+    throw PeerUntrusted(
+        "goes at this server's proof: it may have another secret (LOCKSTEP_CLUSTER_SECRET)");
+  }
+  const auto claim = seal.opened("parameter server's worker", sealed);
   if (!claim || theirs.has_secret != secret.is_set()) {
     connection.send(PsMessage::refusal,
                     secret.is_set()
@@ -280,8 +291,7 @@ LOCKSTEP_INLINE void claim_place(PsConnection& connection, const PsTrust& trust,
         "it has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none; give all "
         "processes the same");
   const MeetingSeal seal(secret, mine, theirs);
-  const auto head = expect_kind(connection, PsMessage::proof);
-  if (!seal.opened("parameter server", connection.receive_text(head, 2048)) ||
+  if (!seal.opened("parameter server", receive_kind(connection, PsMessage::proof)) ||
       theirs.has_secret != secret.is_set())
     throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
   connection.send(PsMessage::claim, seal.sealed("parameter server's worker", claim.text()));

@@ -32,6 +32,7 @@ struct PsPlace {
 /// A rank, and the process that has it at the moment.
 struct PsMember {
   PsConnection* connection = nullptr;  ///< none: it is not connected
+  std::uint64_t former_process = 0;    ///< that had the rank before
   std::uint64_t process = 0;           ///< of which the next two are
   std::uint64_t last_step = 0;         ///< the number of its last one that is applied
   std::vector<double> last_status{};   ///< and the reply to it
@@ -73,7 +74,9 @@ class PsMembers {
   [[nodiscard]] int rank_of(const PsMember& member) const noexcept {
     return static_cast<int>(&member - list.data());
   }
-  /// Gives the rank to the process of the claim, and ends the connection that had it before.
+  /// Gives the rank to the process of the claim, and ends the connection that had it before. Two
+  /// processes with one rank would take it from each other without end: the one that has lost it is
+  /// refused while the other is there.
   [[nodiscard]] PsMember& take_place(Lock& lock, PsConnection& connection, const PsClaim& claim);
   /// It is in the fit from now on.
   void join(PsMember& member);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -23,6 +24,16 @@ LOCKSTEP_INLINE void refuse_worker(PsConnection& connection, std::string_view wh
 LOCKSTEP_INLINE PsMember& PsMembers::take_place(Lock& lock, PsConnection& connection,
                                                 const PsClaim& claim) {
   PsMember& member = list[static_cast<std::size_t>(claim.rank)];
+  const bool is_other = member.process != claim.process;
+  if (member.connection != nullptr && is_other && member.former_process == claim.process) {
+    lock.unlock();
+    refuse_worker(connection,
+                  concat({"another process has taken the place of worker ", claim.rank,
+                          ", and this one had it before: start one process only for each task"}),
+                  ExitCode::usage);
+  }
+  if (member.connection != nullptr && is_other)
+    place_.say(concat({"another process takes the place of worker ", claim.rank}));
   // The former process of this rank, or its former connection, whose end was not noticed.
   while (member.connection != nullptr) {
     if (is_stopping) throw ConnectionLost("the server ends");
@@ -33,7 +44,7 @@ LOCKSTEP_INLINE PsMember& PsMembers::take_place(Lock& lock, PsConnection& connec
   member.connection = &connection;
   last_progress = Clock::now();
   if (member.process != claim.process) {
-    member.process = claim.process;
+    member.former_process = std::exchange(member.process, claim.process);
     member.last_step = 0;
     member.has_finished = member.has_left = false;
   }
