@@ -99,15 +99,25 @@ TEST_CASE(
   first.on_train_begin(training);
   const std::string taken = std::to_string(first.port());
   const Variable variable("LOCKSTEP_METRICS_PORT", taken.c_str());
-  ls::PrometheusPort second;
-  second.on_train_begin(training);  // FakeTraining has two workers, so the next port is tried
-  if (second.port() == 0)
-    CHECK(contains(captured.text(),
-                   "warning: PrometheusPort: worker 0 cannot listen on 127.0.0.1, "
-                   "port " +
-                       taken));
-  else
-    CHECK(second.port() == first.port() + 1);
+  ls::PrometheusPort second, third;
+  second.on_train_begin(training);
+  CHECK(second.port() > first.port());
+  third.on_train_begin(training);  // FakeTraining has two workers, and others have two ports
+  CHECK(third.port() > second.port());
+}
+
+TEST_CASE(
+    "PrometheusPort: where no port is free, or the address is not this machine's: a warning") {
+  FakeTraining training;
+  const CapturedStderr captured;
+  ls::PrometheusPort port({.port = 9, .address = "192.0.2.1"});  // of documents, RFC 5737
+  port.on_train_begin(training);
+  CHECK(port.port() == 0);
+  CHECK(contains(captured.text(),
+                 "warning: PrometheusPort: worker 0 cannot listen on 192.0.2.1, port 9 to 18: "));
+  ls::Logs logs;
+  port.on_train_batch_end(training, 0, logs);
+  port.on_train_end(training, logs);
 }
 
 TEST_CASE("PrometheusPort: what makes no sense is refused") {

@@ -222,8 +222,10 @@ TEST_CASE("PrometheusText: the time of a step is the mean since the last text th
   PrometheusText text;
   const auto begin = PrometheusText::Clock::now();
   text.begin();
-  for (int step = 0; step < 4; ++step) text.count_step();
-  std::this_thread::sleep_for(40ms);
+  for (int step = 0; step < 4; ++step) {
+    std::this_thread::sleep_for(10ms);
+    text.count_step();
+  }
   const double mean = read(text.make(training, {}, true)).at("lockstep_step_seconds");
   const std::chrono::duration<double> passed = PrometheusText::Clock::now() - begin;
   CHECK(mean >= 0.010);
@@ -231,6 +233,14 @@ TEST_CASE("PrometheusText: the time of a step is the mean since the last text th
   CHECK(text.since() > begin);
   std::this_thread::sleep_for(5ms);  // a text without a step, as in a validation: the mean stays
   CHECK(read(text.make(training, {}, true)).at("lockstep_step_seconds") == mean);
+  // Nor does what is done between two epochs count.
+  text.count_step();
+  std::this_thread::sleep_for(200ms);
+  text.begin_epoch(1);
+  text.count_step();
+  const double later = read(text.make(training, {}, true)).at("lockstep_step_seconds");
+  const std::chrono::duration<double> in_all = PrometheusText::Clock::now() - begin;
+  CHECK(2 * later <= in_all.count() - 0.2);
   text.begin();
   CHECK(read(text.make(training, {}, true)).at("lockstep_step_seconds") == 0);
 }

@@ -19,8 +19,8 @@ class MetricsServer;
 }  // namespace detail
 
 struct PrometheusPortOptions {
-  /// The first port that is tried; several workers on one machine take this one and those that
-  /// follow. 0: any free port. Default: that of the environment variable LOCKSTEP_METRICS_PORT;
+  /// The first port that is tried; of several workers each takes the first one from here on that is
+  /// free, and looks at eight more ports than there are workers. 0: any free port. Default: that of the environment variable LOCKSTEP_METRICS_PORT;
   /// without it, nothing listens.
   std::optional<int> port = std::nullopt;
   /// The IP address to listen on; "0.0.0.0" or "::": all interfaces. Anyone who reaches the port

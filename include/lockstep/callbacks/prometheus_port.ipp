@@ -66,10 +66,11 @@ LOCKSTEP_INLINE void PrometheusPort::on_train_begin(Training& training) {
     return concat(
         {"no step for ", std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s"});
   };
+  // Other programs may have some of them; but a worker that is alone is looked for at this port.
+  const int ports = training.num_workers() > 1 ? training.num_workers() + 8 : 1;
   try {
     server_ = std::make_shared<detail::MetricsServer>(
-        options_.address, *options_.port, training.num_workers(),
-        detail::MetricsServer::Pages{metrics, ailment});
+        options_.address, *options_.port, ports, detail::MetricsServer::Pages{metrics, ailment});
     const bool is_v6 = options_.address.find(':') != std::string::npos;
     if (training.is_chief())
       log_line(concat({"metrics of worker ", training.worker_index(), ": http://", is_v6 ? "[" : "",

@@ -28,9 +28,9 @@ LOCKSTEP_INLINE std::string PrometheusText::make(const Training& training, const
                                                  bool is_training) {
   const auto now = Clock::now();
   if (steps_ > 0) {
-    step_seconds_ =
-        std::chrono::duration<double>(now - since_).count() / static_cast<double>(steps_);
+    step_seconds_ = std::chrono::duration<double>(in_steps_).count() / static_cast<double>(steps_);
     steps_ = 0;
+    in_steps_ = {};
   }
   since_ = now;
   std::string content;
