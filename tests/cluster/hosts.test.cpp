@@ -206,39 +206,80 @@ TEST_SUITE("hosts") {
   }
 }
 
+/// Keys and a configuration for a real sshd.
+class SshFiles {
+ public:
+  /// Empty, or what was in the way.
+  std::string make(const std::string& addresses) {
+    for (const char* name : {"host", "user"})
+      if (const Finished made = run_process({find_program("ssh-keygen"), "-q", "-t", "ed25519",
+                                             "-N", "", "-f", folder_.path(name)});
+          made.exit_code != 0)
+        return "an ssh-keygen that makes keys: " + made.output;
+    std::filesystem::copy_file(folder_.path("user.pub"), folder_.path("authorized"));
+    std::filesystem::permissions(folder_.path(), std::filesystem::perms::owner_all);
+    std::ofstream(config()) << "Port " << port_ << "\n"
+                            << addresses << "HostKey " << folder_.path("host")
+                            << "\nAuthorizedKeysFile " << folder_.path("authorized")
+                            << "\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
+                               "PasswordAuthentication no\nKbdInteractiveAuthentication no\n";
+    return {};
+  }
+  [[nodiscard]] std::string config() const { return folder_.path("config"); }
+  [[nodiscard]] std::string ssh() const {
+    return "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+           "-o LogLevel=ERROR -o IdentitiesOnly=yes -o ConnectTimeout=20 -i " +
+           folder_.path("user") + " -p " + port_;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  const std::string port_ = std::to_string(10'000 + ::getpid() % 20'000);
+};
+
+/// Two hosts, each a network of its own with an sshd, and a link between them; then the command, on
+/// the first one. All of it ends with this process space.
+constexpr const char* two_hosts = R"sh(
+mount -t tmpfs tmpfs /run && mkdir -p /run/sshd || exit 77
+for host in 1 2; do ip netns add host$host || exit 77; done
+ip link add eth1 netns host1 type veth peer name eth2 netns host2 || exit 77
+on() { host=$1; shift; nsenter --net=/run/netns/host$host "$@"; }
+sshd=$0 config=$1 ssh=$2
+shift 2
+for host in 1 2; do
+  ip -n host$host address add 10.77.0.$host/24 dev eth$host
+  ip -n host$host link set lo up
+  ip -n host$host link set eth$host up
+  on $host "$sshd" -D -e -f "$config" -o ListenAddress=10.77.0.$host >/dev/null 2>&1 &
+done
+for host in 1 2; do
+  n=0
+  until on 1 $ssh 10.77.0.$host true 2>/dev/null; do
+    n=$((n + 1))
+    [ $n -lt 50 ] || exit 77
+    sleep 0.2
+  done
+done
+echo "two hosts"
+on 1 "$@"
+)sh";
+
 TEST_SUITE("hosts [needs sshd]") {
   TEST_CASE("a real sshd on the loopback interface") {
     const char* const test = "--hosts with a real sshd";
     if (!has_programs(test, {"sshd", "ssh", "ssh-keygen"})) return;
-    const TemporaryFolder folder;
-    const auto key = [&](const std::string& name) {
-      return run_process(
-          {find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", folder.path(name)});
-    };
-    for (const char* name : {"host", "user"})
-      if (const Finished made = key(name); made.exit_code != 0)
-        return skip(test, "an ssh-keygen that makes keys: " + made.output);
-    std::filesystem::copy_file(folder.path("user.pub"), folder.path("authorized"));
-    std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
-    const std::string port = std::to_string(10'000 + ::getpid() % 20'000);
-    std::ofstream(folder.path("config"))
-        << "Port " << port << "\nListenAddress 127.0.0.1\nHostKey " << folder.path("host")
-        << "\nAuthorizedKeysFile " << folder.path("authorized")
-        << "\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
-           "PasswordAuthentication no\nKbdInteractiveAuthentication no\n";
+    SshFiles files;
+    if (const std::string lack = files.make("ListenAddress 127.0.0.1\n"); !lack.empty())
+      return skip(test, lack);
     if (::getuid() == 0) std::filesystem::create_directories("/run/sshd");  // which sshd demands
-    Process sshd({find_program("sshd"), "-D", "-e", "-f", folder.path("config")});
+    Process sshd({find_program("sshd"), "-D", "-e", "-f", files.config()});
     if (!sshd.wait_for("Server listening", 20s))
       return skip(test, "an sshd that starts: " + sshd.wait(1s).output);
-    const std::string ssh =
-        "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
-        "-o LogLevel=ERROR -o IdentitiesOnly=yes -i " +
-        folder.path("user") + " -p " + port;
     const Finished login =
-        run_process({"/bin/sh", "-c", "exec " + ssh + " 127.0.0.1 true"}, {}, 30s);
+        run_process({"/bin/sh", "-c", "exec " + files.ssh() + " 127.0.0.1 true"}, {}, 30s);
     if (login.exit_code != 0) return skip(test, "an sshd that lets this user in: " + login.output);
     const auto run = [&](const Words& rest) {
-      Words words{PROGRAM_WORKER, "--hosts", "127.0.0.1:2", "--ssh", ssh};
+      Words words{PROGRAM_WORKER, "--hosts", "127.0.0.1:2", "--ssh", files.ssh()};
       words.insert(words.end(), rest.begin(), rest.end());
       return words;
     };
@@ -254,5 +295,38 @@ TEST_SUITE("hosts [needs sshd]") {
     REQUIRE(stopped.wait_for("] waiting", 60s, 2));
     stopped.signal(SIGTERM);
     CHECK(count(stopped.wait(60s).output, "] stopped by 1 signal\n") == 2);
+  }
+
+  TEST_CASE("real sshds in two networks: workers on both meet, and a host that is none is named") {
+    const char* const test = "--hosts with sshds in two networks";
+    if (!has_programs(test, {"sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter"})) return;
+    SshFiles files;
+    if (const std::string lack = files.make(""); !lack.empty()) return skip(test, lack);
+    const auto run = [&](const std::string& hosts, const Words& rest) {
+      Words words{find_program("unshare")};
+      if (::getuid() != 0) words.emplace_back("--map-root-user");
+      words.insert(words.end(),
+                   {"--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                    "/bin/sh", "-c", two_hosts, find_program("sshd"), files.config(), files.ssh(),
+                    PROGRAM_WORKER, "--hosts", hosts, "--ssh", files.ssh()});
+      words.insert(words.end(), rest.begin(), rest.end());
+      return run_process(words, {}, 120s);
+    };
+    const Finished sum = run("10.77.0.1:2,10.77.0.2:2", {"sum"});
+    CAPTURE(sum.output);
+    if (!contains(sum.output, "two hosts\n"))
+      return skip(test, "the right to make networks in which sshd lets this user in");
+    CHECK(sum.exit_code == 0);
+    CHECK(count(sum.output, "] sum 10\n") == 4);
+    const Finished killed = run("10.77.0.1,10.77.0.2", {"kill"});
+    CAPTURE(killed.output);
+    CHECK(killed.exit_code == 137);
+    CHECK(contains(killed.output, "worker 1 on host 10.77.0.2 failed first: exit code 137\n"));
+    CHECK(contains(killed.output, "[worker 0] error: "));  // it names the other one
+    const Finished nowhere = run("10.77.0.2,10.77.0.9", {"arguments"});
+    CAPTURE(nowhere.output);
+    CHECK(nowhere.exit_code == 255);
+    CHECK(
+        contains(nowhere.output, "worker 1 on host 10.77.0.9 failed first: exit code 255 of ssh"));
   }
 }
