@@ -9,17 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "support/golden_variable.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
 
 namespace lockstep_test {
-
-using Golden = std::span<const double>;
-
-struct GoldenVariable {
-  Golden value;
-  Golden gradient;
-};
 
 /// Sample by sample, each in row-major order.
 struct GoldenCase {

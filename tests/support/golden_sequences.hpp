@@ -10,17 +10,11 @@
 #include <vector>
 
 #include "lockstep/core/shape.hpp"
+#include "support/golden_variable.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
 
 namespace lockstep_test {
-
-using Golden = std::span<const double>;
-
-struct GoldenVariable {
-  Golden value;
-  Golden gradient;
-};
 
 struct GoldenSequences {
   std::size_t samples;
