@@ -338,6 +338,79 @@ TEST_CASE("elastic: sharded updates without a backup end when a worker is lost, 
   }
 }
 
+TEST_CASE("elastic: in rounds, a worker that is back within the wait: the same bits") {
+  for (const Words& kind : {Words{"rounds=4", "replicas=2"}, Words{"rounds=7", "diloco=1"}}) {
+    const lockstep_test::TemporaryFolder folder;
+    const Environment saves{{"ELASTIC_BACKUP_DIR", folder.path()}};
+    Words options{"step_ms=5", "wait_ms=30000", "freq=5"};
+    options.insert(options.end(), kind.begin(), kind.end());
+    const std::string expected = Workers(3, options, saves).finish();
+    for (const std::size_t victim : {0u, 2u}) {
+      CAPTURE(kind[0]);
+      CAPTURE(victim);
+      Workers workers(3, options, saves);
+      wait_for_file(folder.path("training_state"));
+      std::this_thread::sleep_for(10ms);  // within a round
+      workers.kill(victim);
+      workers.start(victim);
+      CHECK(workers.finish() == expected);
+      CHECK(contains(workers.output, "fit: world 2: workers 0 1 2 (3 of 3), from epoch "));
+      CHECK(contains(workers.output, "waits for the others, and goes on from the last backup"));
+    }
+  }
+}
+
+TEST_CASE("elastic: in rounds, a worker is lost and another one comes: these worlds by hand") {
+  for (const Words& kind : {Words{"rounds=7", "replicas=2"}, Words{"rounds=9", "diloco=1"}})
+    for (const std::size_t victim : {0u, 1u}) {
+      CAPTURE(kind[0]);
+      CAPTURE(victim);
+      const lockstep_test::TemporaryFolder folder, copy;
+      Words options{"step_ms=5", "wait_ms=300", "epochs=8", "steps=40"};
+      options.insert(options.end(), kind.begin(), kind.end());
+      Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
+      wait_for_file(folder.path("training_state"));
+      std::this_thread::sleep_for(20ms);  // within a round
+      workers.kill(victim);
+      std::filesystem::copy_file(folder.path("training_state"), copy.path("training_state"));
+      REQUIRE(workers[2].wait_for("fit: world 2", 30s));
+      workers.start(victim);
+      const std::string line = workers.finish();
+
+      // Two workers from that backup on, which save and leave where the third one came; then three.
+      const std::string mark = "fit: world 3: workers 0 1 2 (3 of 3), from epoch ";
+      const std::size_t at = workers.output.find(mark);
+      REQUIRE(at != std::string::npos);
+      int epoch = 0, step = 0;
+      REQUIRE(std::sscanf(workers.output.c_str() + at + mark.size(), "%d, step %d", &epoch,
+                          &step) == 2);
+      const int updates = 40 * (epoch - 1) + step - 1;
+      CAPTURE(updates);
+      CHECK((updates % 40 == 0 || updates % 40 % std::atoi(kind[0].c_str() + 7) == 0));
+      const Environment saves{{"ELASTIC_BACKUP_DIR", copy.path()}};
+      Words by_hand = options;
+      by_hand.insert(by_hand.end(), {"elastic=0", "leave=" + std::to_string(updates)});
+      Workers two(2, by_hand, saves);
+      for (const std::size_t slot : {0u, 1u}) CHECK(two[slot].wait(60s).exit_code == 143);
+      by_hand.back() = "leave=0";
+      CHECK(Workers(3, by_hand, saves).finish() == line);
+    }
+}
+
+TEST_CASE("elastic: in rounds, without a backup all end when a worker is lost, and say why") {
+  Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=1000", "rounds=5"});
+  workers.kill(1);
+  for (const std::size_t slot : {0u, 2u}) {
+    const Finished finished = workers[slot].wait(60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 138);
+    CHECK(contains(finished.output,
+                   "fit: with LocalSGD(steps=5), a worker that was lost has "
+                   "taken what its optimizer has learnt along"));
+    CHECK(contains(finished.output, "there is no backup to go on from"));
+  }
+}
+
 TEST_CASE("elastic: one that is cut off is left out, comes back when it can, and is taken in") {
   const Words options{"step_ms=5", "wait_ms=500", "timeout_ms=1000", "epochs=60"};
   Workers workers(3, options);

@@ -368,6 +368,10 @@ TEST_CASE("survival: with slots spread over the workers, killed at random moment
   for (const bool rejoin : {true, false}) kill_at_random_moments(4, 3, 0.8, rejoin, "sharded=1");
 }
 
+TEST_CASE("survival: in rounds, killed at random moments: the same bits") {
+  for (const bool rejoin : {true, false}) kill_at_random_moments(4, 5, 0.8, rejoin, "rounds=3");
+}
+
 TEST_CASE(
     "survival: with slots spread over the workers, they go on from the last backup together") {
   const Words plain{"epochs=3", "steps=60"};

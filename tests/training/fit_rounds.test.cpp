@@ -111,7 +111,7 @@ struct Job {
   bool use_ema = false;
   std::string backup_dir = {};  ///< "": no backups
   std::int64_t save_freq = SaveFrequency::epoch;
-  OnPeerLoss on_peer_loss = OnPeerLoss::fail;
+  std::optional<ElasticOptions> elastic = std::nullopt;
   std::int64_t accumulation_steps = 1;
   /// On each worker, with its index.
   std::function<void(Training&, int worker, std::int64_t batch)> at_batch_begin = {};
@@ -149,8 +149,7 @@ Result train(const Job& job, Strategy& strategy) {
   if (!job.backup_dir.empty())
     backup = BackupAndRestore{.backup_dir = job.backup_dir + "/" + std::to_string(worker),
                               .save_freq = job.save_freq,
-                              .asynchronous = false,
-                              .on_peer_loss = job.on_peer_loss};
+                              .asynchronous = false};
   const History history = model.fit(job.data, job.options, recorder, backup);
   if (job.after) job.after(model);
   return {.crc = model.parameters_crc32c(),
@@ -162,8 +161,8 @@ Result train(const Job& job, Strategy& strategy) {
 /// On workers that are threads here. All come to the same.
 Result train(const Job& job) {
   std::vector<Result> results(static_cast<std::size_t>(job.workers));
-  const MultiWorkerMirroredOptions options{.replicas = job.replicas,
-                                           .communication_options = job.communication};
+  const MultiWorkerMirroredOptions options{
+      .replicas = job.replicas, .communication_options = job.communication, .elastic = job.elastic};
   const auto addresses = free_addresses(job.workers);
   rethrow_first(run_threads(job.workers, [&](int rank) {
     Cluster own;
@@ -385,11 +384,10 @@ TEST_CASE("fit in rounds: what makes no sense is refused") {
   CHECK(contains(refusal({.synchronization = DiLoCo{.momentum = 1}}), "DiLoCo: momentum is 1"));
   CHECK(contains(refusal({.synchronization = LocalSGD{.steps = 3}, .accumulation_steps = 2}),
                  "LocalSGD(steps=3) with gradient_accumulation_steps=2"));
-  const TemporaryFolder folder;
-  CHECK(contains(refusal({.synchronization = LocalSGD{},
-                          .backup_dir = folder.path("backup"),
-                          .on_peer_loss = OnPeerLoss::rejoin}),
-                 "OnPeerLoss::rejoin is not for LocalSGD(steps=16)"));
+  CHECK(contains(refusal({.workers = 2,
+                          .synchronization = LocalSGD{},
+                          .elastic = ElasticOptions{.global_batch = GlobalBatch::follows_world}}),
+                 "GlobalBatch::follows_world is not for LocalSGD(steps=16)"));
   CHECK(contains(refusal({.synchronization = LocalSGD{},
                           .after =
                               [](NetModel& model) {

@@ -59,8 +59,12 @@ struct DiLoCo {
 /// A rank whose data end early waits at each meeting for the others' rounds: the communication
 /// option progress_timeout must be longer than a round.
 ///
+/// A worker that is lost takes its slots along, and the round: with OnPeerLoss::rejoin or
+/// MultiWorkerMirroredOptions::elastic, all go on from the last backup, and without one they end. A
+/// worker that comes to an elastic world is taken in when the ranks meet, without a step lost.
+///
 /// Refused: gradient_accumulation_steps, train_on_batch and loops of the program's own, and
-/// OnPeerLoss::rejoin, since a lost worker takes its slots with it.
+/// GlobalBatch::follows_world.
 class Synchronization {
  public:
   constexpr Synchronization() noexcept = default;

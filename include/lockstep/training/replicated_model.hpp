@@ -89,6 +89,10 @@ class ReplicatedModel {
   [[nodiscard]] bool ranks_differ() const noexcept {
     return variables_.own_slots() > 0 || has_residuals();
   }
+  /// Whether a worker that is lost takes a part of the optimizer's state along.
+  [[nodiscard]] bool is_state_spread() const noexcept {
+    return variables_.shares_updates() || variables_.is_in_rounds();
+  }
   /// Called by all ranks: what differs is in the states that the chief saves from now on.
   void gather_rank_state(AnyReplica& replica);
   /// It is not.

@@ -72,23 +72,29 @@ inline void go_on_without_backup(const std::exception_ptr& reason, bool has_stat
 }
 
 /// Without a saved state, a worker goes on with the slots that it has: they must be of one run. And
-/// none goes on after a loss, which may have come when some of the parameters were updated.
+/// none goes on after a loss, which may have come when some of the parameters were updated, or
+/// within a round.
 template <class T>
-void check_shares(RunningFit<T>& fit, AnyReplica& replica) {
+void check_slots(RunningFit<T>& fit, AnyReplica& replica) {
   Trainer<T>& trainer = fit.trainer();
-  if (!trainer.variables().shares_updates()) return;
+  if (!trainer.is_state_spread()) return;
   std::array<std::int64_t, 2> most{trainer.variables().iterations, -trainer.variables().iterations};
   replica.collective().all_reduce(std::span<std::int64_t>(most), ReduceOp::max);
   const bool is_known = any_rank(replica, fit.recovery.is_begun);
-  if (!is_known && (most[0] == -most[1] || trainer.program().layout().slots == 0)) return;
+  const bool in_rounds = trainer.variables().is_in_rounds();
+  if (!is_known && (in_rounds || most[0] == -most[1] || trainer.program().layout().slots == 0))
+    return;
   try {
     replica.collective().barrier();  // none throws before every other one knows
   } catch (const CollectiveError&) {
   }
-  throw Error(concat({"fit: with sharded_updates, a worker that was lost has taken its share of "
-                      "the update along, and there is no backup to go on from (workers have "
-                      "made ",
-                      -most[1], " to ", most[0],
+  throw Error(concat({"fit: with ",
+                      in_rounds ? trainer.variables().synchronization().description()
+                                : std::string("sharded_updates"),
+                      ", a worker that was lost has taken ",
+                      in_rounds ? "what its optimizer has learnt" : "its share of the update",
+                      " along, and there is no backup to go on from (workers have made ", -most[1],
+                      " to ", most[0],
                       " updates): start all workers again; a BackupAndRestore with a smaller "
                       "save_freq has a backup sooner"}),
               ExitCode::lost_peer);
@@ -120,7 +126,7 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
     if (!saved.empty()) take_over(fit, saved, is_from_file);
   });
   if (saved.empty()) {
-    check_shares(fit, replica);
+    check_slots(fit, replica);
     fit.trainer().broadcast_from_chief(replica);
     if (leader) fit.at.data_iteration = first_pass(fit);
     replica.team_barrier();
@@ -204,8 +210,7 @@ template <class T>
 void keep_for_others(RunningFit<T>& fit, bool is_whole) {
   Recovery& recovery = fit.recovery;
   const Trainer<T>& trainer = fit.trainer();
-  if (!trainer.variables().shares_updates() ||
-      (is_whole && fit.is_chief() && trainer.has_all_slots()))
+  if (!trainer.is_state_spread() || (is_whole && fit.is_chief() && trainer.has_all_slots()))
     recovery.survivor.keep([&] { return fit.state(); });
   else if (fit.is_chief() &&
            recovery.read_backup)  // what the one that is lost had to update is lost, too
@@ -229,7 +234,7 @@ void survive(RunningFit<T>& fit, const CollectiveError& error) {
   keep_for_others(fit, false);
   log_line(
       concat({error.what(),
-              trainer.variables().shares_updates()
+              trainer.is_state_spread()
                   ? "; this worker waits for the others, and goes on from the last backup"
               : fit.is_elastic() ? "; this worker keeps its state, and waits for the others"
                                  : "; this worker keeps its state and waits until all are together "

@@ -203,12 +203,13 @@ class RunningFit final : public ModelTraining<T> {
 
  private:
   void survive_losses(EncodeState encode, DecodeState decode) {
-    if (trainer_.variables().is_in_rounds())
-      throw ConfigurationError(concat(
-          {is_elastic() ? "MultiWorkerMirroredOptions::elastic" : "OnPeerLoss::rejoin",
-           " is not for ", trainer_.variables().synchronization().description(),
-           ": a lost worker takes with it what its optimizer has learnt; without, all workers that "
-           "are started again go on from the last backup"}));
+    const ElasticWorld* const world = trainer_.strategy().elastic_world();
+    if (trainer_.variables().is_in_rounds() && world != nullptr && world->workers_of_batch() > 0)
+      throw ConfigurationError(
+          concat({"GlobalBatch::follows_world is not for ",
+                  trainer_.variables().synchronization().description(),
+                  ": between two meetings, ranks count steps and not samples; take "
+                  "GlobalBatch::fixed"}));
     if (!trainer_.strategy().can_reconnect()) return;
     recovery.survivor.enable(encode);
     recovery.decode = decode;

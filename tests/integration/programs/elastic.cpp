@@ -11,6 +11,9 @@
 //   linger_ms=0          at the end
 //   follows=0            GlobalBatch::follows_world
 //   sharded=0            sharded_updates
+//   rounds=0             steps of a round, of LocalSGD
+//   diloco=0             DiLoCo instead
+//   leave=0              asks to be preempted in the step after which so many updates are made
 //   freq=0               steps from one save to the next; 0: an epoch
 //   by_hand=24x13,16x47  alone: batches of 24 samples in 13 steps, then of 16 in 47, outside of fit
 // In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves. The last
@@ -50,7 +53,10 @@ struct Stretch {
 struct SlowSteps {
   std::chrono::milliseconds least{0};
   bool told = false;
+  int leave = 0;
   void on_train_batch_begin(ls::Training& training, std::int64_t) {
+    if (leave > 0 && training.iterations() + 1 == leave)
+      training.request_preemption(ls::ExitCode::terminated);
     if (!std::exchange(told, true))
       std::printf("training from update %d\n", static_cast<int>(training.iterations()));
     if (training.iterations() % 10 == 0)
@@ -73,8 +79,8 @@ auto samples_of(const Data& classes) {
 }
 
 template <class Strategy>
-auto compiled(Strategy& strategy) {
-  return ls::compile<Net>(strategy, {.seed = 3},
+auto compiled(Strategy& strategy, const ls::Synchronization& synchronization = {}) {
+  return ls::compile<Net>(strategy, {.seed = 3, .synchronization = synchronization},
                           ls::SparseCategoricalCrossentropy{.from_logits = true},
                           ls::SGD{.learning_rate = 0.05, .momentum = 0.9}, ls::Accuracy{});
 }
@@ -137,8 +143,13 @@ void train(Numbers numbers) {
        .sharded_updates = numbers["sharded"] != 0,
        .elastic = elastic});
   const Data classes;
-  auto model = compiled(strategy);
-  SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
+  ls::Synchronization synchronization;
+  if (numbers["rounds"] > 0 && numbers["diloco"] != 0)
+    synchronization = ls::DiLoCo{.steps = numbers["rounds"]};
+  else if (numbers["rounds"] > 0)
+    synchronization = ls::LocalSGD{.steps = numbers["rounds"]};
+  auto model = compiled(strategy, synchronization);
+  SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"]), .leave = numbers["leave"]};
   const auto data = samples_of(classes).batch(numbers["batch"]);
   const ls::FitOptions options{
       .epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]};
@@ -174,7 +185,8 @@ int run(int argc, char** argv) {
   Numbers numbers{{"elastic", 1},  {"min", 1},     {"wait_ms", 2000}, {"epochs", 3},
                   {"steps", 20},   {"batch", 24},  {"step_ms", 0},    {"timeout_ms", 20'000},
                   {"replicas", 1}, {"auto", 0},    {"linger_ms", 0},  {"inner", 0},
-                  {"follows", 0},  {"sharded", 0}, {"freq", 0}};
+                  {"follows", 0},  {"sharded", 0}, {"freq", 0},       {"rounds", 0},
+                  {"diloco", 0},   {"leave", 0}};
   std::vector<Stretch> by_hand;
   for (int i = 1; i < argc; ++i) {
     const std::string_view text = argv[i];

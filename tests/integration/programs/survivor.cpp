@@ -6,7 +6,7 @@
 // spin_on=0 that worker progress_ms=600000 for a worker that lives and keeps others waiting
 // timeout_ms=20000 of an operation between workers shared=0 more units, and SGD in shared memory
 //                                                              (parameters change places) in place
-// of Adam over TCP sharded=0 whether each worker updates a share
+// of Adam over TCP sharded=0 whether each worker updates a share rounds=0 steps of DiLoCo's rounds
 // corrupt=0 after so many updates, worker 1 has a bit that the others have not
 // fail=0 update with an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R
 // seen=N parameters_crc32c=HEX
@@ -102,7 +102,9 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
                                      std::chrono::milliseconds(numbers["progress_ms"])},
        .sharded_updates = numbers["sharded"] != 0});
   const lockstep_test::FourClasses classes;
-  auto model = ls::compile<TestNet>(strategy, {.seed = 3},
+  ls::Synchronization synchronization;
+  if (numbers["rounds"] > 0) synchronization = ls::DiLoCo{.steps = numbers["rounds"]};
+  auto model = ls::compile<TestNet>(strategy, {.seed = 3, .synchronization = synchronization},
                                     ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     optimizer, ls::Accuracy{});
   HalveOnPlateau plateau;
@@ -140,7 +142,8 @@ int run(int argc, char** argv) {
                   {"shared", 0},  {"spin_at", -1},
                   {"spin_on", 0}, {"progress_ms", 600'000},
                   {"corrupt", 0}, {"fail", 0},
-                  {"verbose", 0}, {"sharded", 0}};
+                  {"verbose", 0}, {"sharded", 0},
+                  {"rounds", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
