@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <type_traits>
@@ -11,10 +12,13 @@
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/flatten.hpp"
+#include "lockstep/layers/masking.hpp"
+#include "lockstep/layers/reshape.hpp"
 #include "lockstep/layers/slice.hpp"
 #include "lockstep/layers/to_sequence.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/repeat.hpp"
+#include "support/layer_rig.hpp"
 #include "support/net_testing.hpp"
 
 namespace ls = lockstep;
@@ -117,4 +121,43 @@ TEST_CASE("Parallel: without a wanted input gradient, branches that train nothin
   using Net = ls::Sequential<ls::Input<4>,
                              ls::Parallel<ls::Concatenate, ls::Frozen<ls::Dense<2>>, ls::Dense<2>>>;
   check_gradients<Net>(5);
+}
+
+namespace {
+
+/// The mask of L's output for five tokens of two numbers, some of them 0; empty: none.
+template <class L>
+std::vector<double> mask_after(const double* mask = nullptr) {
+  LayerRig<L, ls::Sequence<5, 2>, double> rig(1);
+  const double x[2][5] = {{0, 1, 0, 1, 0}, {0, 0, 1, 1, 0}};
+  for (std::size_t f = 0; f < 2; ++f) std::copy_n(x[f], 5, rig.x.data() + f * rig.stride);
+  rig.mask = mask;
+  rig.forward();
+  if (rig.mask_of_y == nullptr) return {};
+  return {rig.mask_of_y, rig.mask_of_y + 5};
+}
+
+using FirstCounts = ls::Sequential<ls::Slice<0, 1>, ls::Masking<>>;
+using SecondCounts = ls::Sequential<ls::Slice<1, 1>, ls::Masking<>>;
+
+}  // namespace
+
+// Keras: BaseMerge.compute_mask and Concatenate.compute_mask.
+TEST_CASE("Parallel: a token counts where it does in one branch, as in Keras") {
+  const std::vector<double> one_of_both = {0, 1, 1, 1, 0};
+  CHECK(mask_after<ls::Parallel<ls::Add, FirstCounts, SecondCounts>>() == one_of_both);
+  CHECK(mask_after<ls::Parallel<ls::Multiply, SecondCounts, FirstCounts, FirstCounts>>() ==
+        one_of_both);
+  CHECK(mask_after<ls::Parallel<ls::Concatenate, FirstCounts, SecondCounts>>() == one_of_both);
+  CHECK(mask_after<ls::Residual<FirstCounts, SecondCounts>>() == one_of_both);
+}
+
+TEST_CASE("Parallel: with a branch that has no mask all tokens count, as in Keras") {
+  CHECK(mask_after<ls::Parallel<ls::Add, FirstCounts, ls::Slice<1, 1>>>().empty());
+  CHECK(mask_after<ls::Parallel<ls::Concatenate, ls::Identity, SecondCounts>>().empty());
+  const double mask[5] = {1, 0, 1, 1, 0};
+  CHECK(mask_after<ls::Residual<ls::Dense<2>>>(mask) == std::vector<double>(mask, mask + 5));
+  CHECK(
+      mask_after<ls::Residual<ls::Flatten, ls::Dense<10>, ls::Reshape<5, 2>, ls::ToSequence>>(mask)
+          .empty());
 }

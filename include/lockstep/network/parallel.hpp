@@ -24,9 +24,31 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
-/// The condition that a message of Parallel is about; its arguments are printed beside it.
-template <class Merge, class... BranchOutputShapes>
-concept MergeableBranches = Merge::template Rule<BranchOutputShapes...>::holds;
+/// The condition that a message of Parallel is about. What is printed beside it: the number of a
+/// branch, from 0, its output's shape, that of the first one, and the branch.
+template <std::size_t Number, class Output, class FirstOutput, class Branch, class Merge>
+concept FittingBranch = Merge::template Rule<FirstOutput, Output>::holds;
+
+template <std::size_t Number, class Output, class FirstOutput, class Branch, class Merge>
+consteval bool check_fit() {
+  static_assert(FittingBranch<Number, Output, FirstOutput, Branch, Merge>,
+                "lockstep: this branch of Parallel does not fit the first one: Add, Multiply and "
+                "Average need outputs of one shape, Concatenate shapes that differ in the last "
+                "extent only");
+  return true;
+}
+/// (A branch that is no layer, or does not take In, has a message of its own, which comes first.)
+template <std::size_t Number, class Merge, class First, class Branch, class In>
+consteval bool check_branch() {
+  static_assert(sizeof(LayerAt<Number, Branch, In>) > 0);
+  return check_fit<Number, typename OutputShape<Branch, In>::Type,
+                   typename OutputShape<First, In>::Type, Branch, Merge>();
+}
+template <class Merge, class In, class First, class... Branches, std::size_t... I>
+consteval bool check_branches(std::index_sequence<I...>) {
+  return check_branch<0, Merge, First, First, In>() &&
+         (check_branch<I + 1, Merge, First, Branches, In>() && ...);
+}
 
 /// Null: the merge has none.
 template <class Merge, class T>
@@ -151,8 +173,8 @@ struct ParallelLayers {
 }  // namespace detail
 
 /// Branches that have one input, and whose outputs a merge (Add, Multiply, Average, Concatenate)
-/// makes one of. A branch is a layer or a Sequential; Identity hands the input on. The mask of the
-/// output is that of the first branch that has one.
+/// makes one of. A branch is a layer or a Sequential; Identity hands the input on. As in Keras, a
+/// row of the output counts where it does in one branch; if a branch has no mask, all rows count.
 /// @code
 /// using Inception = Parallel<Concatenate, Conv2D<16, 1, ReLU>,
 ///                            Sequential<Conv2D<8, 1, ReLU>, Conv2D<16, 3, ReLU, same>>>;
@@ -167,12 +189,11 @@ struct Parallel : detail::ParallelLayers<false, Merge, Branches...> {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(
-        detail::MergeableBranches<Merge, typename detail::OutputShape<Branches, In>::Type...>,
-        "lockstep: the outputs of the branches of Parallel do not fit together: Add, Multiply and "
-        "Average "
-        "need one shape, Concatenate shapes that differ in the last extent only");
-    return true;
+    if constexpr (sizeof...(Branches) > 0)
+      return detail::check_branches<Merge, In, Branches...>(
+          std::make_index_sequence<sizeof...(Branches) - 1>{});
+    else
+      return true;
   }
   template <class In>
   using Output =

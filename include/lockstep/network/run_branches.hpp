@@ -14,7 +14,7 @@
 #include "lockstep/network/run_layers.hpp"
 
 // The container's scratch holds: the outputs of all branches that compute something; the branches'
-// scratch. Its temporary memory: the gradient of one output; a gradient of the input; that of the
+// scratch; the mask of the merged output. Its temporary memory: the gradient of one output; a gradient of the input; that of the
 // branch that runs.
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -62,7 +62,7 @@ struct MergeCalls {
                                                      std::size_t samples) {
   std::size_t elements = branch_outputs(branches, samples);
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
-  return elements;
+  return elements + branches.front().place.output.stride(samples);
 }
 /// Where the branches' own temporary memory begins, in elements.
 [[nodiscard]] constexpr std::size_t first_branch_temporary(std::span<const Branch> branches,
@@ -82,6 +82,7 @@ template <class T>
 struct BranchArrays {
   std::array<TensorView<const T>, max_branches> outputs;
   std::array<std::span<T>, max_branches> scratch;
+  std::span<T> mask;  ///< a number for each row
   std::size_t count = 0;
 
   BranchArrays(std::span<const Branch> branches, TensorView<const T> x, std::span<T> all)
@@ -97,6 +98,7 @@ struct BranchArrays {
       scratch[b] = all.subspan(own, place.scratch_size(samples));
       own += scratch[b].size();
     }
+    mask = all.subspan(own, branches.front().place.output.stride(samples));
   }
   [[nodiscard]] BranchOutputs<T> all_outputs() const { return std::span(outputs).first(count); }
   /// (It is const to others.)
@@ -134,19 +136,31 @@ const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const For
   return mask_of_y;
 }
 
+/// As in Keras: a row counts where it does in one branch, hence everywhere if a branch has no mask
+/// (null). `rows`: for a mask that is none of the branches'.
+template <class T>
+const T* merged_mask(std::span<const T* const> masks, std::span<T> rows) {
+  if (std::find(masks.begin(), masks.end(), nullptr) != masks.end()) return nullptr;
+  if (std::all_of(masks.begin(), masks.end(), [&](const T* mask) { return mask == masks[0]; }))
+    return masks[0];
+  std::copy_n(masks[0], rows.size(), rows.data());
+  for (const T* const mask : masks.subspan(1))
+    for (std::size_t row = 0; row < rows.size(); ++row) rows[row] = std::max(rows[row], mask[row]);
+  return rows.data();
+}
+
 template <class T>
 void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                   const MergeCalls<T>& merge, const ForwardPass<T>& pass) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const std::span<T> temporary = branch_temporary<T>(branches, pass);
-  const T* mask = nullptr;  // the first that there is
-  for (std::size_t b = 0; b < branches.size(); ++b) {
-    const T* const mask_of_y =
+  std::array<const T*, max_branches> masks{};
+  for (std::size_t b = 0; b < branches.size(); ++b)
+    masks[b] =
         run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b], temporary);
-    if (mask == nullptr) mask = mask_of_y;
-  }
   merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
-  pass.set_mask(mask);
+  pass.set_mask(
+      merged_mask<T>(std::span(masks).first(branches.size()), arrays.mask.first(pass.y.samples())));
 }
 
 template <class T>

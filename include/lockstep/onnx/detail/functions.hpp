@@ -35,14 +35,17 @@ class OnnxBranches {
   // Before a branch is written, and behind it.
   void begin();
   void end();
-  /// `op` over the outputs: Add, Mul, or Concat, which takes the last axis. The mask is that of the
-  /// first branch that has one.
+  /// `op` over the outputs: Add, Mul, or Concat, which takes the last axis. A row counts where
+  /// it does in one branch.
   void merge(std::string_view op, double factor);
 
  private:
+  [[nodiscard]] std::string merged_mask();
+
   OnnxGraph& graph_;
   OnnxGraph::Value input_;
-  std::string mask_, mask_of_outputs_;
+  std::string mask_;
+  std::vector<std::string> masks_of_outputs_;
   std::vector<OnnxGraph::Value> outputs_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <numbers>
 #include <utility>
 
@@ -77,7 +78,16 @@ LOCKSTEP_INLINE void OnnxBranches::begin() {
 
 LOCKSTEP_INLINE void OnnxBranches::end() {
   outputs_.push_back(graph_.value());
-  if (mask_of_outputs_.empty()) mask_of_outputs_ = graph_.mask();
+  masks_of_outputs_.push_back(graph_.mask());
+}
+
+/// See merged_mask in network/run_branches.hpp.
+LOCKSTEP_INLINE std::string OnnxBranches::merged_mask() {
+  std::vector<std::string>& masks = masks_of_outputs_;
+  std::sort(masks.begin(), masks.end());
+  masks.erase(std::unique(masks.begin(), masks.end()), masks.end());
+  if (masks.front().empty() || masks.size() == 1) return masks.front();
+  return graph_.node("Max", masks);
 }
 
 LOCKSTEP_INLINE void OnnxBranches::merge(std::string_view op, double factor) {
@@ -87,7 +97,7 @@ LOCKSTEP_INLINE void OnnxBranches::merge(std::string_view op, double factor) {
     output = graph_.value();
   }
   graph_.set_value(outputs_.front());
-  graph_.set_mask(mask_of_outputs_);
+  graph_.set_mask(merged_mask());
   if (op == "Concat") {
     std::vector<std::string> inputs;
     inputs.reserve(outputs_.size());
