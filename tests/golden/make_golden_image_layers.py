@@ -48,6 +48,18 @@ def bilinear(name, size, *shape):
     output(name, x.detach(), dy, y.detach(), x.grad, [])
 
 
+def dilated_transpose(name, stride, dilation, output_padding, kernel, *shape):
+    """PyTorch's, as TensorFlow's kernel for the CPU has no dilation here. kernel: height, width, filters."""
+    x = torch.tensor(draw(*shape), requires_grad=True)
+    weights = torch.tensor(draw(*kernel, shape[3]), requires_grad=True)
+    bias = torch.tensor(draw(kernel[2]), requires_grad=True)
+    y = torch.nn.functional.conv_transpose2d(x.permute(0, 3, 1, 2), weights.permute(3, 2, 0, 1), bias, stride=stride, dilation=dilation,
+                                             output_padding=output_padding).permute(0, 2, 3, 1)
+    dy = torch.tensor(draw(*y.shape))
+    (y * dy).sum().backward()
+    output(name, x.detach(), dy, y.detach(), x.grad, [(n, w.detach(), w.grad) for n, w in (("kernel", weights), ("bias", bias))])
+
+
 def output(name, x, dy, y, dx, variables):
     print(f"\nnamespace {name} {{")
     for key, values in {"x": x, "dy": dy, "y": y, "dx": dx}.items():
@@ -87,4 +99,7 @@ print("\nnamespace normalization {")
 array("mean", mean)
 array("variance", variance)
 print("}  // namespace normalization")
+case("transpose_more", layers.Conv2DTranspose(2, 3, strides=2, padding="same", output_padding=1, activation="tanh"), 2, 3, 2, 3)
+case("transpose_more_valid", layers.Conv2DTranspose(2, (2, 3), strides=(3, 2), output_padding=(2, 0)), 2, 2, 3, 2)
+dilated_transpose("transpose_dilation", (2, 1), (3, 2), (1, 0), (2, 3, 3), 2, 3, 4, 2)
 print("\n}  // namespace lockstep_test::golden")

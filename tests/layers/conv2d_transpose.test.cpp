@@ -56,6 +56,50 @@ TEST_CASE("Conv2DTranspose: Keras's values and gradients") {
        {{gaps::kernel, gaps::kernel_gradient}, {gaps::bias, gaps::bias_gradient}}});
 }
 
+TEST_CASE("Conv2DTranspose: Keras's output_padding, PyTorch's dilation") {
+  namespace more = lockstep_test::golden::transpose_more;
+  constexpr Conv2DTransposeOptions padded{
+      .stride = 2, .padding = Padding::same, .output_padding = 1};
+  check_golden<Conv2DTranspose<2, 3, ls::Tanh, padded>, Shape<3, 2, 3>>(
+      {more::x,
+       more::y,
+       more::dy,
+       more::dx,
+       {{more::kernel, more::kernel_gradient}, {more::bias, more::bias_gradient}}});
+  namespace valid = lockstep_test::golden::transpose_more_valid;
+  constexpr Conv2DTransposeOptions both{.stride = {3, 2}, .output_padding = {2, 0}};
+  check_golden<Conv2DTranspose<2, Extent2D{2, 3}, ls::Linear, both>, Shape<2, 3, 2>>(
+      {valid::x,
+       valid::y,
+       valid::dy,
+       valid::dx,
+       {{valid::kernel, valid::kernel_gradient}, {valid::bias, valid::bias_gradient}}});
+  namespace dilated = lockstep_test::golden::transpose_dilation;
+  constexpr Conv2DTransposeOptions apart{
+      .stride = {2, 1}, .output_padding = {1, 0}, .dilation_rate = {3, 2}};
+  check_golden<Conv2DTranspose<3, Extent2D{2, 3}, ls::Linear, apart>, Shape<3, 4, 2>>(
+      {dilated::x,
+       dilated::y,
+       dilated::dy,
+       dilated::dx,
+       {{dilated::kernel, dilated::kernel_gradient}, {dilated::bias, dilated::bias_gradient}}});
+}
+
+TEST_CASE("Conv2DTranspose: output_padding that no convolution undoes is refused") {
+  using ls::detail::FittingOutputPadding;
+  using In = Shape<3, 3, 2>;
+  constexpr Extent2D odd = 3, even = 4;
+  constexpr Conv2DTransposeOptions none{.stride = 2, .padding = Padding::same};
+  constexpr Conv2DTransposeOptions zero{.stride = 2, .padding = Padding::same, .output_padding = 0};
+  constexpr Conv2DTransposeOptions as_stride{.stride = 2, .output_padding = 2};
+  static_assert(FittingOutputPadding<0, In, even, none>);
+  static_assert(FittingOutputPadding<0, In, odd, zero>);
+  static_assert(!FittingOutputPadding<0, In, even, zero>);
+  static_assert(!FittingOutputPadding<0, In, odd, as_stride>);
+  static_assert(
+      std::is_same_v<Conv2DTranspose<1, 3, ls::Linear, zero>::Output<In>, Shape<5, 5, 1>>);
+}
+
 TEST_CASE("Conv2DTranspose: gradients") {
   static constexpr Conv2DTransposeOptions options{
       .stride = {1, 2}, .padding = Padding::same, .use_bias = false};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <string_view>
 
@@ -28,10 +29,27 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// The rows and columns at the end of the output that Conv2DTranspose adds to those that its windows
+/// cover, less than the stride: a number for both or {rows, columns}.
+struct OutputPadding {
+  bool is_given = false;  ///< otherwise the output is as large as the layer says
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+
+  constexpr OutputPadding() = default;
+  template <std::integral I>
+  constexpr OutputPadding(I both)
+      : OutputPadding(static_cast<std::size_t>(both), static_cast<std::size_t>(both)) {}
+  constexpr OutputPadding(std::size_t more_rows, std::size_t more_columns)
+      : is_given(true), rows(more_rows), columns(more_columns) {}
+};
+
 /// Compile-time options of Conv2DTranspose; the defaults are Keras's.
 struct Conv2DTransposeOptions {
   Extent2D stride = 1;
   Padding padding = Padding::valid;
+  OutputPadding output_padding = {};
+  Extent2D dilation_rate = 1;  ///< the distance of a kernel's taps
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
@@ -43,27 +61,53 @@ struct Conv2DTransposeOptions {
 
 namespace detail {
 
-[[nodiscard]] constexpr std::size_t transposed_extent(std::size_t in, std::size_t kernel,
-                                                      std::size_t stride,
-                                                      Padding padding) noexcept {
-  return in * stride + (padding == Padding::valid && kernel > stride ? kernel - stride : 0);
+/// Along one dimension. `more`: of OutputPadding.
+[[nodiscard]] constexpr std::size_t transposed_extent(std::size_t in, std::size_t window,
+                                                      std::size_t stride, Padding padding,
+                                                      bool is_given, std::size_t more) noexcept {
+  if (!is_given)
+    return in * stride + (padding == Padding::valid && window > stride ? window - stride : 0);
+  return (in - 1) * stride + window + more - (padding == Padding::same ? window / 2 * 2 : 0);
 }
 
-template <class In, std::size_t Filters, Extent2D Kernel, Extent2D Stride, Padding Padded>
-constexpr auto transposed_output() {
-  if constexpr (In::rank == 3)
-    return Shape<transposed_extent(In::extents[0], Kernel.height, Stride.height, Padded),
-                 transposed_extent(In::extents[1], Kernel.width, Stride.width, Padded), Filters>{};
-  else
-    return Shape<1, 1, Filters>{};  // (the message of check() says enough)
+/// Height and width of the output.
+template <class In>
+constexpr Extent2D transposed_extents(Extent2D window, const Conv2DTransposeOptions& options) {
+  const OutputPadding& more = options.output_padding;
+  return {transposed_extent(In::extents[0], window.height, options.stride.height, options.padding,
+                            more.is_given, more.rows),
+          transposed_extent(In::extents[1], window.width, options.stride.width, options.padding,
+                            more.is_given, more.columns)};
 }
+
+template <class In, std::size_t Filters, Extent2D Window, Conv2DTransposeOptions Options>
+constexpr auto transposed_output() {
+  if constexpr (In::rank == 3) {
+    constexpr Extent2D extents = transposed_extents<In>(Window, Options);
+    return Shape<extents.height, extents.width, Filters>{};
+  } else {
+    return Shape<1, 1, Filters>{};  // (the message of check() says enough)
+  }
+}
+
+/// A Conv2D of the output makes the input's extents of it.
+template <std::size_t Position, class In, Extent2D Window, Conv2DTransposeOptions Options>
+concept FittingOutputPadding =
+    !Options.output_padding.is_given ||
+    (Options.output_padding.rows < Options.stride.height &&
+     Options.output_padding.columns < Options.stride.width &&
+     window_outputs(transposed_extents<In>(Window, Options).height, Window.height,
+                    Options.stride.height, Options.padding) == In::extents[0] &&
+     window_outputs(transposed_extents<In>(Window, Options).width, Window.width,
+                    Options.stride.width, Options.padding) == In::extents[1]);
 
 }  // namespace detail
 
 /// y = Activation(g + bias), where g is the gradient of the input of a Conv2D of the same stride
 /// and padding whose output's gradient is x. For samples of shape Shape<height, width, channels>;
 /// the output has extent * stride rows and columns, and with Padding::valid kernel - stride more,
-/// if the kernel is larger. Variables: kernel [height x width x filters x channels] and bias
+/// if the kernel is larger. With output_padding it has (extent - 1) * stride + kernel of them, less
+/// twice half of the kernel with Padding::same, and those of output_padding. Variables: kernel [height x width x filters x channels] and bias
 /// [filters].
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           Conv2DTransposeOptions Options = Conv2DTransposeOptions{}>
@@ -73,6 +117,8 @@ struct Conv2DTranspose {
                 "lockstep: the kernel of Conv2DTranspose must be at least 1 x 1");
   static_assert(Options.stride.height > 0 && Options.stride.width > 0,
                 "lockstep: the stride of Conv2DTranspose must be at least 1");
+  static_assert(Options.dilation_rate.height > 0 && Options.dilation_rate.width > 0,
+                "lockstep: the dilation_rate of Conv2DTranspose must be at least 1");
   static_assert(Options.padding != Padding::causal,
                 "lockstep: Conv2DTranspose has no causal padding: it is Conv1D's alone");
   static_assert(ActivationFunction<Activation>,
@@ -90,6 +136,11 @@ struct Conv2DTranspose {
                   "lockstep: Conv2DTranspose needs an input of height x width x channels, and its "
                   "input is no such "
                   "image: put ls::Reshape<height, width, channels> before it");
+    if constexpr (ImageInput<Position, In>)
+      static_assert(detail::FittingOutputPadding<Position, In, window, Options>,
+                    "lockstep: the output_padding of Conv2DTranspose must be below its stride, and "
+                    "with Padding::same the kernel odd or the output_padding above 0: leave it out "
+                    "for an output of extent * stride");
     return true;
   }
 
@@ -102,7 +153,8 @@ struct Conv2DTranspose {
 
   template <class In>
   using Output =
-      decltype(detail::transposed_output<In, Filters, Kernel, Options.stride, Options.padding>());
+      decltype(detail::transposed_output<In, Filters, dilated(Kernel, Options.dilation_rate),
+                                         Options>());
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
@@ -159,6 +211,8 @@ struct Conv2DTranspose {
   }
 
  private:
+  static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);
+
   /// Kept for backward, if the activation needs it.
   template <class Pass>
   static auto* slope(const Pass& pass) {
@@ -168,9 +222,9 @@ struct Conv2DTranspose {
   /// Of the convolution whose input is y.
   template <class In>
   static constexpr kernels::ConvolutionSize size(std::size_t batch) {
-    return detail::convolution_size<
-        Output<In>, In, detail::Sliding{Kernel, Options.stride, Options.padding, Extent2D{1, 1}}>(
-        1, batch);
+    return detail::convolution_size<Output<In>, In,
+                                    detail::Sliding{Kernel, Options.stride, Options.padding,
+                                                    Options.dilation_rate}>(1, batch);
   }
 };
 

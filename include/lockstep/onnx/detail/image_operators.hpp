@@ -90,9 +90,9 @@ struct OnnxOperator<Conv2DTranspose<Filters, Kernel, A, Options>> {
   static void write(OnnxGraph& graph) {
     // The padding of the convolution whose input is this layer's output.
     using Out = typename Conv2DTranspose<Filters, Kernel, A, Options>::template Output<In>;
-    onnx_transposed_convolution(graph, onnx_window<Out>(Kernel, Options.stride, 1, Options.padding),
-                                {Out::extents[0], Out::extents[1]},
-                                {In::extents[0], In::extents[1]}, Options.use_bias);
+    onnx_transposed_convolution(
+        graph, onnx_window<Out>(Kernel, Options.stride, Options.dilation_rate, Options.padding),
+        {Out::extents[0], Out::extents[1]}, {In::extents[0], In::extents[1]}, Options.use_bias);
     write_activation<A>(graph);
   }
 };

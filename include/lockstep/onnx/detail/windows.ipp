@@ -95,7 +95,8 @@ LOCKSTEP_INLINE void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWin
   // covers, as the stride is larger, hold the bias alone.
   std::vector<std::int64_t> pads(4, 0), more(2, 0);
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::size_t covered = (inputs[i] - 1) * window.stride[i] + window.kernel[i],
+    const std::size_t covered = (inputs[i] - 1) * window.stride[i] +
+                                (window.kernel[i] - 1) * window.dilation[i] + 1,
                       wanted = outputs[i] + window.begin[i];
     pads[i] = static_cast<std::int64_t>(window.begin[i]);
     pads[2 + i] = static_cast<std::int64_t>(covered > wanted ? covered - wanted : 0);
@@ -104,6 +105,7 @@ LOCKSTEP_INLINE void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWin
   graph.value().name = graph.node("ConvTranspose", arguments,
                                   {{"kernel_shape", onnx_ints(window, window.kernel)},
                                    {"strides", onnx_ints(window, window.stride)},
+                                   {"dilations", onnx_ints(window, window.dilation)},
                                    {"pads", pads},
                                    {"output_padding", more}});
 }
