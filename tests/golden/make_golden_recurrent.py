@@ -41,15 +41,17 @@ def mask_of(samples, steps):
     return mask
 
 
-def case(name, layer, masked=False, x=None):
+def case(name, layer, masked=False, x=None, **call):
     x = normal(4, 5, 3) if x is None else x
     mask = mask_of(*x.shape[:2]) if masked else None
     layer.build(x.shape)
-    for variable in layer.weights:
+    for variable in layer.trainable_weights:
         variable.assign(normal(*variable.shape) / 2)
     tokens = tf.Variable(x)
     with tf.GradientTape() as tape:
-        y = layer(tf.identity(tokens), mask=tf.constant(mask, dtype=bool)) if masked else layer(tf.identity(tokens))
+        if masked:
+            call["mask"] = tf.constant(mask, dtype=bool)
+        y = layer(tf.identity(tokens), **call)
         dy = normal(*y.shape)
         loss = tf.reduce_sum(y * dy)
     weights = layer.trainable_weights
@@ -60,6 +62,9 @@ def case(name, layer, masked=False, x=None):
     for i, (weight, gradient) in enumerate(zip(weights, gradients)):
         array(f"w{i}", weight.numpy())
         array(f"g{i}", gradient)
+    for variable in layer.non_trainable_variables:
+        if variable.name.startswith("moving_"):
+            array(variable.name, variable.numpy())
     print("};")
 
 
@@ -91,4 +96,6 @@ case("average_pooling1d", layers.AveragePooling1D(3), x=long)
 case("average_pooling1d_same", layers.AveragePooling1D(4, strides=3, padding="same"), x=long)
 case("global_average_pooling1d", layers.GlobalAveragePooling1D(), masked=True)
 case("global_max_pooling1d", layers.GlobalMaxPooling1D())
+case("batch_normalization_masked", layers.BatchNormalization(momentum=0.9), masked=True, x=3 * normal(4, 5, 3) + 1, training=True)
+case("group_normalization_sequence", layers.GroupNormalization(2), x=3 * normal(3, 5, 6) + 1)
 print("\n}  // namespace lockstep_test::golden")

@@ -10,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "golden/recurrent.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "support/finite_differences.hpp"
+#include "support/golden_struct.hpp"
 #include "support/instruction_sets.hpp"
 
 namespace ls = lockstep;
@@ -59,11 +61,15 @@ void run_replicas(std::vector<std::unique_ptr<Rig>>& rigs) {
 
 /// Parts of a batch on replicas give what one replica gives with the whole batch.
 template <class In, class T>
-void check_synchronized(std::initializer_list<std::size_t> parts, double tolerance) {
+void check_synchronized(std::initializer_list<std::size_t> parts, double tolerance,
+                        bool masks = false) {
   std::size_t samples = 0;
   for (const std::size_t part : parts) samples += part;
   using Rig = LayerRig<Synchronized, In, T>;
   Rig whole(samples);
+  std::vector<T> mask(samples);  // the first rows do not count
+  for (std::size_t row = 0; row < samples; ++row) mask[row] = row < 3 || row % 3 == 1 ? T(0) : T(1);
+  if (masks) whole.mask = mask.data();
   std::vector<std::unique_ptr<Rig>> rigs;
   std::size_t first = 0;
   const auto each_of_part = [&](Rig& rig, std::size_t begin, auto&& f) {
@@ -73,6 +79,7 @@ void check_synchronized(std::initializer_list<std::size_t> parts, double toleran
   };
   for (const std::size_t part : parts) {
     Rig& rig = *rigs.emplace_back(std::make_unique<Rig>(part));
+    if (masks) rig.mask = mask.data() + first;
     for (std::size_t v = 0; v < 2; ++v)
       std::copy(whole.weights[v].begin(), whole.weights[v].end(), rig.weights[v].begin());
     each_of_part(rig, first, [&](std::size_t mine, std::size_t all) {
@@ -243,5 +250,66 @@ TEST_CASE("BatchNormalization: synchronised, parts of a batch give what the whol
     check_synchronized<Shape<3, 2, 4>, float>({17, 1, 0, 6}, 5e-6);
     check_synchronized<Shape<5>, float>({0, 3}, 5e-6);
     check_synchronized<Shape<5>, double>({0, 0}, 1e-12);
+    check_synchronized<Shape<5>, double>({2, 7, 0}, 1e-12,
+                                         true);  // nothing counts on the first one
   });
+}
+
+TEST_CASE("BatchNormalization: Keras's values, gradients and moving statistics of masked tokens") {
+  using L = BatchNormalization<ls::Linear, BatchNormalizationOptions{.momentum = 0.9}>;
+  using Values = lockstep_test::golden::batch_normalization_masked;
+  constexpr std::size_t tokens = 20;
+  lockstep_test::check_golden_struct<Values, L, Shape<3>>(tokens);
+  LayerRig<L, Shape<3>, double> rig(tokens);
+  rig.mask = Values::mask;
+  for (std::size_t i = 0; i < 3 * tokens; ++i) rig.x[i % 3 * rig.stride + i / 3] = Values::x[i];
+  rig.forward();
+  for (std::size_t c = 0; c < 3; ++c) {
+    CHECK(rig.state[0][c] == doctest::Approx(Values::moving_mean[c]).epsilon(1e-7));
+    CHECK(rig.state[1][c] == doctest::Approx(Values::moving_variance[c]).epsilon(1e-7));
+  }
+}
+
+TEST_CASE("BatchNormalization: a batch that is all masked moves nothing and stays finite") {
+  using L = BatchNormalization<ls::ReLU>;
+  LayerRig<L, Shape<3>, float> rig(5);
+  const std::vector<float> mask(5, 0.0F);
+  rig.mask = mask.data();
+  rig.forward();
+  rig.backward();
+  for (std::size_t c = 0; c < 3; ++c) {
+    CHECK(rig.state[0][c] == 0);
+    CHECK(rig.state[1][c] == 1);
+  }
+  const auto finite = [](float value) { return std::isfinite(value); };
+  CHECK(std::all_of(rig.y.begin(), rig.y.end(), finite));
+  CHECK(std::all_of(rig.dx.begin(), rig.dx.end(), finite));
+}
+
+TEST_CASE("BatchNormalization: masked, with an activation of its own as with one behind it") {
+  LayerRig<BatchNormalization<ls::ReLU>, Shape<4>, double> fused(9);
+  LayerRig<BatchNormalization<>, Shape<4>, double> plain(9);
+  const std::vector<double> mask = {0, 1, 1, 0, 1, 1, 1, 0, 1};
+  fused.mask = plain.mask = mask.data();
+  fused.forward();
+  plain.forward();
+  for (std::size_t f = 0; f < 4; ++f)
+    for (std::size_t row = 0; row < 9; ++row)
+      if (plain.y[f * plain.stride + row] <= 0) plain.dy[f * plain.stride + row] = 0;
+  fused.backward();
+  plain.backward();
+  for (std::size_t i = 0; i < plain.dx.size(); ++i)
+    CHECK(fused.dx[i] == doctest::Approx(plain.dx[i]));
+  CHECK(fused.gradients[0][1] == doctest::Approx(plain.gradients[0][1]));
+}
+
+TEST_CASE("BatchNormalization: penalties and constraints go to gamma and beta") {
+  constexpr BatchNormalizationOptions options{.gamma_regularizer = ls::L1{0.5},
+                                              .beta_regularizer = ls::L2{0.25},
+                                              .gamma_constraint = ls::NonNeg{}};
+  const auto& variables = BatchNormalization<ls::Linear, options>::variables<Shape<3>>;
+  CHECK(variables[0].regularizer.l1 == 0.5);
+  CHECK(variables[1].regularizer.l2 == 0.25);
+  CHECK((variables[0].constraint.kind == ls::Constraint::Kind::non_negative));
+  CHECK((variables[1].constraint.kind == ls::Constraint::Kind::none));
 }

@@ -75,6 +75,20 @@ TEST_CASE("MultiHeadAttention: Keras's variables") {
       MultiHeadAttention<4, 8, MultiHeadAttentionOptions{.use_bias = false}>::variables<Sequence<5, 32>>.size() == 4);
 }
 
+TEST_CASE("MultiHeadAttention: penalties and constraints go to all four projections") {
+  constexpr MultiHeadAttentionOptions options{.kernel_regularizer = ls::L2{0.5},
+                                              .bias_regularizer = ls::L1{0.25},
+                                              .kernel_constraint = ls::MaxNorm{3},
+                                              .bias_constraint = ls::NonNeg{}};
+  const auto& variables = MultiHeadAttention<2, 3, options>::variables<Sequence<5, 4>>;
+  for (std::size_t i = 0; i < 8; i += 2) {
+    CHECK(variables[i].regularizer.l2 == 0.5);
+    CHECK(variables[i + 1].regularizer.l1 == 0.25);
+    CHECK(variables[i].constraint.maximum == 3);
+    CHECK((variables[i + 1].constraint.kind == ls::Constraint::Kind::non_negative));
+  }
+}
+
 TEST_CASE("MultiHeadAttention: gradients") {
   using Wide =
       MultiHeadAttention<1, 4,

@@ -8,6 +8,8 @@
 #include <cstdint>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
@@ -29,6 +31,11 @@ struct MultiHeadAttentionOptions {
   InitializerOption bias_initializer = zeros;
   /// Of attention_output's kernel, where it differs: GPT-2 draws it smaller.
   InitializerOption output_kernel_initializer = kernel_initializer;
+  // Of all four projections.
+  Regularizer kernel_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint kernel_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 namespace detail {
@@ -118,28 +125,36 @@ consteval auto attention_variables(const AttentionLayout& l) {
   const Fans query_fans{l.query_width, l.keys_of_heads()},
       key_fans{l.value_width, l.keys_of_heads()}, value_fans{l.value_width, l.values_of_heads()},
       output_fans{l.values_of_heads(), l.output_width};
-  const Variable query{
-      "query/kernel", {l.query_width, l.heads, l.key_dim}, Options.kernel_initializer, query_fans};
-  const Variable key{
-      "key/kernel", {l.value_width, l.heads, l.key_dim}, Options.kernel_initializer, key_fans};
-  const Variable value{"value/kernel",
-                       {l.value_width, l.heads, l.value_dim},
-                       Options.kernel_initializer,
-                       value_fans};
-  const Variable output{"attention_output/kernel",
-                        {l.heads, l.value_dim, l.output_width},
-                        Options.output_kernel_initializer,
-                        output_fans};
+  const auto kernel = [](const Variable& variable) {
+    return variable.with(Options.kernel_regularizer, Options.kernel_constraint);
+  };
+  const auto bias = [](const Variable& variable) {
+    return variable.with(Options.bias_regularizer, Options.bias_constraint);
+  };
+  const Variable query = kernel({"query/kernel",
+                                 {l.query_width, l.heads, l.key_dim},
+                                 Options.kernel_initializer,
+                                 query_fans});
+  const Variable key = kernel(
+      {"key/kernel", {l.value_width, l.heads, l.key_dim}, Options.kernel_initializer, key_fans});
+  const Variable value = kernel({"value/kernel",
+                                 {l.value_width, l.heads, l.value_dim},
+                                 Options.kernel_initializer,
+                                 value_fans});
+  const Variable output = kernel({"attention_output/kernel",
+                                  {l.heads, l.value_dim, l.output_width},
+                                  Options.output_kernel_initializer,
+                                  output_fans});
   if constexpr (Options.use_bias)
     return std::array{
         query,
-        Variable{"query/bias", {l.heads, l.key_dim}, Options.bias_initializer, query_fans},
+        bias({"query/bias", {l.heads, l.key_dim}, Options.bias_initializer, query_fans}),
         key,
-        Variable{"key/bias", {l.heads, l.key_dim}, Options.bias_initializer, key_fans},
+        bias({"key/bias", {l.heads, l.key_dim}, Options.bias_initializer, key_fans}),
         value,
-        Variable{"value/bias", {l.heads, l.value_dim}, Options.bias_initializer, value_fans},
+        bias({"value/bias", {l.heads, l.value_dim}, Options.bias_initializer, value_fans}),
         output,
-        Variable{"attention_output/bias", {l.output_width}, Options.bias_initializer, output_fans}};
+        bias({"attention_output/bias", {l.output_width}, Options.bias_initializer, output_fans})};
   else
     return std::array{query, key, value, output};
 }

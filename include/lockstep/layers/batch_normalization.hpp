@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/channel_moments.hpp"
@@ -35,6 +37,10 @@ struct BatchNormalizationOptions {
   InitializerOption beta_initializer = zeros;
   InitializerOption moving_mean_initializer = zeros;
   InitializerOption moving_variance_initializer = ones;
+  Regularizer gamma_regularizer = {};
+  Regularizer beta_regularizer = {};
+  Constraint gamma_constraint = {};
+  Constraint beta_constraint = {};
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, for each channel, the last dimension
@@ -55,6 +61,9 @@ struct BatchNormalizationOptions {
 /// equal one: that costs a small reduction forward and another backward. Either way a replica
 /// without samples takes part and changes nothing, and a step without any leaves the moving
 /// statistics alone.
+///
+/// As in Keras 3, masked rows (tokens) do not count in the statistics, and are normalised with the
+/// others.
 ///
 /// `Activation` is applied to y in the same pass. (A model does the same with an Activation layer
 /// that follows.)
@@ -93,28 +102,35 @@ struct BatchNormalization {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return 6 * detail::channels<In> + detail::slope_size<Activation>(In::size * stride);
+    return 6 * detail::channels<In> + mask_size<In>(stride) +
+           detail::slope_size<Activation>(In::size * stride);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
-    const Kept<T> kept(pass.scratch, s.channels);
+    const Kept<T> kept(pass.scratch, s.channels, mask_size<In>(s.stride));
     if (in_training(pass.context)) {
       Sums<In> batch;
-      batch.count() = static_cast<double>(s.pixels * s.samples);
-      kernels::dispatch(
-          kernels::ChannelMoments<T>{s, pass.x.data(), batch.first(), batch.second()});
+      const T* const mask = kept.keep_mask(pass.mask, s.samples);
+      if (mask != nullptr) {
+        detail::masked_moments(pass.x, mask, batch);
+      } else {
+        batch.count() = static_cast<double>(s.pixels * s.samples);
+        kernels::dispatch(
+            kernels::ChannelMoments<T>{s, pass.x.data(), batch.first(), batch.second()});
+      }
       if constexpr (Options.synchronized)
         detail::combine_moments(batch, pass.context.cross_replica_sum);
-      const double count = batch.count();
-      if (count == 0) return;
+      if (batch.count() == 0 && s.samples == 0) return;
+      const double count = std::max(batch.count(), 1.0);
       constexpr bool is_fused = (In::rank == 3 || In::rank == 4) && !Options.synchronized;
       const double degrees_of_freedom = is_fused ? std::max(count - 1, 1.0) : count;
       for (std::size_t c = 0; c < s.channels; ++c) {
+        kept.set(c, batch.first()[c], batch.second()[c] / count);
+        if (batch.count() == 0) continue;  // (all are masked)
         move(pass.state[0][c], batch.first()[c]);
         move(pass.state[1][c], batch.second()[c] / degrees_of_freedom);
-        kept.set(c, batch.first()[c], batch.second()[c] / count);
       }
     } else {
       for (std::size_t c = 0; c < s.channels; ++c)
@@ -142,7 +158,7 @@ struct BatchNormalization {
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
-    const Kept<T> kept(pass.scratch, s.channels);
+    const Kept<T> kept(pass.scratch, s.channels, mask_size<In>(s.stride));
     Sums<In> gradients = weight_gradient<In, T>(pass);
     if constexpr (Options.synchronized)
       if (in_training(pass.context)) pass.context.cross_replica_sum(gradients.values);
@@ -155,8 +171,11 @@ struct BatchNormalization {
       kept.rest[c] = static_cast<T>(-scale * gradients.first()[c]);
       kept.slope[c] = static_cast<T>(-scale * inverse * inverse * gradients.second()[c]);
     }
-    kernels::dispatch(kernels::ChannelInputGradient<T>{s, delta<T>(pass, kept), kept.slope,
-                                                       kept.rest, pass.dx.data()});
+    if (const T* const mask = kept.mask_of(pass.context))
+      masked_input_gradient<T>(pass, kept, mask);
+    else
+      kernels::dispatch(kernels::ChannelInputGradient<T>{s, delta<T>(pass, kept), kept.slope,
+                                                         kept.rest, pass.dx.data()});
   }
 
  private:
@@ -167,6 +186,12 @@ struct BatchNormalization {
 
   static constexpr std::size_t beta = Options.scale ? 1 : 0;  ///< its place among the variables
 
+  /// Of Kept: flat samples, or tokens, may be masked.
+  template <class In>
+  static constexpr std::size_t mask_size(std::size_t stride) {
+    return In::rank == 1 ? 1 + stride : 0;
+  }
+
   template <class In>
   using Sums = detail::ChannelStatistics<detail::channels<In>>;
 
@@ -175,16 +200,28 @@ struct BatchNormalization {
   struct Kept {
     T *mean, *inverse, *scale, *offset;  ///< inverse: 1 / sqrt(variance + epsilon)
     T *slope, *rest;                     ///< of backward alone
+    T* has_mask;                         ///< 1 or 0, and behind it the mask, for flat rows
     T* activation_slope;                 ///< for each value, if the activation needs it
 
-    Kept(std::span<T> scratch, std::size_t n)
+    Kept(std::span<T> scratch, std::size_t n, std::size_t mask_elements)
         : mean(scratch.data()),
           inverse(mean + n),
           scale(inverse + n),
           offset(scale + n),
           slope(offset + n),
           rest(slope + n),
-          activation_slope(rest + n) {}
+          has_mask(mask_elements > 0 ? rest + n : nullptr),
+          activation_slope(rest + n + mask_elements) {}
+    const T* keep_mask(const T* mask, std::size_t rows) const {
+      if (has_mask == nullptr) return nullptr;
+      *has_mask = mask == nullptr ? T(0) : T(1);
+      return mask == nullptr ? nullptr : std::copy_n(mask, rows, has_mask + 1) - rows;
+    }
+    /// Null: all rows count.
+    [[nodiscard]] const T* mask_of(const StepContext& context) const {
+      return in_training(context) && has_mask != nullptr && *has_mask != T(0) ? has_mask + 1
+                                                                              : nullptr;
+    }
     void set(std::size_t channel, double channel_mean, double variance) const {
       mean[channel] = static_cast<T>(channel_mean);
       inverse[channel] = static_cast<T>(1 / std::sqrt(variance + Options.epsilon));
@@ -198,6 +235,21 @@ struct BatchNormalization {
         pass.dy.data()};
   }
 
+  /// Mean and variance depend on the rows that count alone.
+  template <class T>
+  static void masked_input_gradient(const BackwardPass<T>& pass, const Kept<T>& kept,
+                                    const T* mask) {
+    constexpr T minimum = detail::fused_minimum<Activation, T>();
+    for (std::size_t c = 0; c < pass.x.features(); ++c)
+      for (std::size_t row = 0; row < pass.x.samples(); ++row) {
+        const T deviation = pass.x(row, c) - kept.mean[c];
+        const T dy = deviation * kept.scale[c] + kept.offset[c] <= minimum ? T(0) : pass.dy(row, c);
+        const T rest = mask[row] == T(0) ? T(0) : deviation * kept.slope[c] + kept.rest[c];
+        pass.dx(row, c) = dy * kept.scale[c] + rest;
+      }
+    pass.dx.clear_padding();
+  }
+
   template <class T>
   static void move(T& moving, double value) {
     const double before = static_cast<double>(moving);
@@ -209,9 +261,11 @@ struct BatchNormalization {
   template <class In, class T>
   static Sums<In> weight_gradient(const BackwardPass<T>& pass) {
     const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
-    const Kept<T> kept(pass.scratch, s.channels);
+    const Kept<T> kept(pass.scratch, s.channels, mask_size<In>(s.stride));
     Sums<In> sums;
-    sums.count() = static_cast<double>(s.pixels * s.samples);
+    const T* const mask = kept.mask_of(pass.context);
+    sums.count() = mask != nullptr ? static_cast<double>(std::count(mask, mask + s.samples, T(1)))
+                                   : static_cast<double>(s.pixels * s.samples);
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activation_gradient<Activation, T>(In::size * s.stride, pass.dy.data(), pass.y.data(),
                                                  kept.activation_slope, pass.dy.data());

@@ -7,6 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -41,6 +42,29 @@ void combine_moments(ChannelStatistics<Channels>& moments, const CrossReplicaSum
     double& mean = moments.first()[c];
     mean /= moments.count();
     moments.second()[c] = std::max(moments.second()[c] - moments.count() * mean * mean, 0.0);
+  }
+}
+
+/// The same for the rows of a flat x whose mask is not 0.
+template <std::size_t Channels, class T>
+void masked_moments(const TensorView<const T>& x, const T* mask,
+                    ChannelStatistics<Channels>& moments) {
+  const auto sum = [&](const auto& of_row) {
+    double total = 0;
+    for (std::size_t row = 0; row < x.samples(); ++row)
+      if (mask[row] != T(0)) total += of_row(row);
+    return total;
+  };
+  moments.count() = sum([](std::size_t) { return 1.0; });
+  const double share = moments.count() > 0 ? 1 / moments.count() : 0;
+  for (std::size_t c = 0; c < Channels; ++c) {
+    const double mean =
+        share * sum([&](std::size_t row) { return static_cast<double>(x(row, c)); });
+    moments.first()[c] = mean;
+    moments.second()[c] = sum([&](std::size_t row) {
+      const double deviation = static_cast<double>(x(row, c)) - mean;
+      return deviation * deviation;
+    });
   }
 }
 

@@ -38,9 +38,12 @@ constexpr Variable channel_variable(std::string_view name, const Initializer& in
 template <class In, auto Options>
 consteval auto scale_and_center() {
   std::array<Variable, std::size_t{Options.scale} + std::size_t{Options.center}> all{};
-  if constexpr (Options.scale) all[0] = channel_variable<In>("gamma", Options.gamma_initializer);
+  if constexpr (Options.scale)
+    all[0] = channel_variable<In>("gamma", Options.gamma_initializer)
+                 .with(Options.gamma_regularizer, Options.gamma_constraint);
   if constexpr (Options.center)
-    all[Options.scale ? 1 : 0] = channel_variable<In>("beta", Options.beta_initializer);
+    all[Options.scale ? 1 : 0] = channel_variable<In>("beta", Options.beta_initializer)
+                                     .with(Options.beta_regularizer, Options.beta_constraint);
   return all;
 }
 

@@ -6,7 +6,10 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/group_normalization.hpp"
 #include "lockstep/layers/channels.hpp"
@@ -14,6 +17,7 @@
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/layers/sequence_copies.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -24,13 +28,16 @@ struct GroupNormalizationOptions {
   bool scale = true;      ///< multiply by gamma
   InitializerOption gamma_initializer = ones;
   InitializerOption beta_initializer = zeros;
+  Regularizer gamma_regularizer = {};
+  Regularizer beta_regularizer = {};
+  Constraint gamma_constraint = {};
+  Constraint beta_constraint = {};
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, where mean and (biased) variance are
 /// those of a group of channels (the last dimension) over all other dimensions of the sample (of a
-/// Sequence, over each token by itself; Keras takes all positions together); the same in training
-/// and inference. `Groups` divides the number of channels; -1 is a group for each
-/// channel (instance normalisation). Variables: gamma and beta [channels]. Wu, He, "Group
+/// Sequence, over all positions, masked or not); the same in training and inference. `Groups`
+/// divides the number of channels; -1 is a group for each channel (instance normalisation). Variables: gamma and beta [channels]. Wu, He, "Group
 /// normalization", ECCV 2018.
 template <int Groups = 32, GroupNormalizationOptions Options = GroupNormalizationOptions{}>
 struct GroupNormalization {
@@ -40,6 +47,8 @@ struct GroupNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of GroupNormalization must be above 0");
 
   static constexpr std::string_view name = "group_normalization";
+  static constexpr bool takes_sequences = true;
+  static constexpr bool keeps_mask = true;
   static constexpr bool keeps_padding = true;
   static constexpr bool backward_in_place = true;
 
@@ -61,27 +70,35 @@ struct GroupNormalization {
 
   /// Mean and inverse deviation.
   template <class In>
-  static constexpr std::size_t scratch(std::size_t stride) {
-    return 2 * groups<In> * stride;
+  static constexpr std::size_t scratch(std::size_t samples) {
+    return 2 * groups<In> * padded_batch(samples);
+  }
+  /// Of a Sequence: two copies with samples side by side.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return is_sequence<In> ? 2 * In::size * padded_batch(samples) : 0;
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
-    T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::GroupNormalization<T>{
-        detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), gamma, beta, Options.epsilon,
-        mean, mean + groups<In> * pass.x.stride(), pass.y.data()});
+    if constexpr (is_sequence<In>) {
+      const auto [x, y] = side_by_side<In>(pass);
+      detail::copy_to_samples<In, T>(pass.x, x);
+      normalize<In, T>(x, pass, y);
+      detail::copy_to_rows<In, T>(y, pass.y);
+    } else {
+      normalize<In, T>(pass.x, pass, pass.y);
+    }
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    gradients<In, T>(pass, nullptr);
+    gradients_of<In, T>(pass, false);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    gradients<In, T>(pass, pass.dx.data());
+    gradients_of<In, T>(pass, true);
   }
 
  private:
@@ -90,14 +107,46 @@ struct GroupNormalization {
       Groups == -1 ? detail::channels<In> : static_cast<std::size_t>(Groups);
 
   template <class In, class T>
-  static void gradients(const BackwardPass<T>& pass, T* dx) {
+  static void normalize(TensorView<const T> x, const ForwardPass<T>& pass, TensorView<T> y) {
+    const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
+    T* const mean = pass.scratch.data();
+    kernels::dispatch(kernels::GroupNormalization<T>{detail::channel_size<In>(x), groups<In>,
+                                                     x.data(), gamma, beta, Options.epsilon, mean,
+                                                     mean + groups<In> * x.stride(), y.data()});
+  }
+
+  /// Room for two arrays of a Sequence, as if its samples were no sequences.
+  template <class In, class Pass>
+  static auto side_by_side(const Pass& pass) {
+    const std::size_t samples = pass.x.samples() / positions_of<In>;
+    const std::size_t stride = padded_batch(samples);
+    using View = TensorView<typename decltype(pass.temporary)::element_type>;
+    return std::array{View{pass.temporary.data(), samples, In::size, stride},
+                      View{pass.temporary.data() + In::size * stride, samples, In::size, stride}};
+  }
+
+  template <class In, class T>
+  static void gradients_of(const BackwardPass<T>& pass, bool wants_dx) {
+    if constexpr (is_sequence<In>) {
+      const auto [x, dy] = side_by_side<In>(pass);
+      detail::copy_to_samples<In, T>(pass.x, x);
+      detail::copy_to_samples<In, T>(pass.dy, dy);
+      gradients<In, T>(x, dy, pass, wants_dx ? dy.data() : nullptr);
+      if (wants_dx) detail::copy_to_rows<In, T>(dy, pass.dx);
+    } else {
+      gradients<In, T>(pass.x, pass.dy, pass, wants_dx ? pass.dx.data() : nullptr);
+    }
+  }
+
+  template <class In, class T>
+  static void gradients(TensorView<const T> x, TensorView<const T> dy, const BackwardPass<T>& pass,
+                        T* dx) {
     constexpr std::size_t channels = detail::channels<In>;
     std::array<double, 2 * channels> sums;
     const T* const mean = pass.scratch.data();
     kernels::dispatch(kernels::GroupNormalizationGradient<T>{
-        detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), mean,
-        mean + groups<In> * pass.x.stride(),
-        detail::scale_and_center_of<Options>(pass.weights).gamma, pass.dy.data(), dx, sums.data(),
+        detail::channel_size<In>(x), groups<In>, x.data(), mean, mean + groups<In> * x.stride(),
+        detail::scale_and_center_of<Options>(pass.weights).gamma, dy.data(), dx, sums.data(),
         sums.data() + channels});
     detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(),
                                           sums.data() + channels);

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dispatch.hpp"
@@ -24,6 +26,10 @@ struct LayerNormalizationOptions {
   bool scale = true;      ///< multiply by gamma
   InitializerOption gamma_initializer = ones;
   InitializerOption beta_initializer = zeros;
+  Regularizer gamma_regularizer = {};
+  Regularizer beta_regularizer = {};
+  Constraint gamma_constraint = {};
+  Constraint beta_constraint = {};
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, where mean and (biased) variance are

@@ -9,6 +9,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -29,6 +30,15 @@ template <MaskValue Value = 0.0>
 struct Masking {
   static constexpr std::string_view name = "masking";
   static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(
+        FlatInput<Position, In>,
+        "lockstep: Masking looks at the tokens of a sequence, or at flat samples, and its "
+        "input has more dimensions: put ls::ToSequence before it");
+    return true;
+  }
 
   template <class In>
   using Output = In;

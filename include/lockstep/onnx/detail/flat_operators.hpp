@@ -60,9 +60,9 @@ struct OnnxOperator<GroupNormalization<Groups, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
     static_assert(
-        In::rank <= 3,
+        is_sequence<In> ? In::rank == 2 : In::rank <= 3,
         "lockstep: export_onnx takes GroupNormalization of flat samples, of images, and of "
-        "sequences of these");
+        "sequences of flat tokens");
     onnx_group_normalization(
         graph, In::extents,
         Groups == -1 ? In::extents[In::rank - 1] : static_cast<std::size_t>(Groups), Options.scale,
