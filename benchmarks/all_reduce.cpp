@@ -100,8 +100,8 @@ struct NeighbourRing : ls::Ring<ls::Tcp> {
     const std::string host(
         ls::parse_address(rendezvous.addresses[static_cast<std::size_t>(rendezvous.rank)]).host);
     ls::Tcp tcp = ls::Tcp::connect(std::move(rendezvous), options);
-    ls::detail::open_neighbour_pipes(tcp, host);
-    return NeighbourRing{Ring(std::move(tcp), options)};
+    const int together = ls::detail::open_neighbour_pipes(tcp, host).together;
+    return NeighbourRing{Ring(std::move(tcp), options, together)};
   }
 };
 

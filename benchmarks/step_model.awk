@@ -30,7 +30,8 @@ function min(a, b) { return a < b ? a : b }
 function reduction(n, bytes, alpha, beta, host, gamma, pack, together, pipe_alpha, pipe) {
   if (n == 1) return 0
   if (!together) together = 1
-  if (bytes * n <= 512 * 1024) return gathering(n, bytes, alpha, beta, host, gamma, together)
+  if (bytes * n <= 512 * 1024 && (together == 1 || bytes * together * together <= 32 * 1024))
+    return gathering(n, bytes, alpha, beta, host, gamma, together)
   return ring(n, bytes, alpha, beta, host, gamma, pack ? pack : min(max(bytes / (2 * n), 32 * 1024), 256 * 1024), together,
     pipe_alpha, pipe)
 }

@@ -24,33 +24,37 @@ namespace {
 /// has thrown.
 template <class F>
 std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hosts,
-                                             int expected_pairs,
+                                             int expected_pairs, int expected_together,
                                              const CommunicationOptions& options, F f) {
   const int size = static_cast<int>(hosts.size());
   LocalCluster cluster(size);
   std::vector<Rendezvous> places;
   for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
-  std::vector<int> pairs(hosts.size());
+  std::vector<int> pairs(hosts.size()), together(hosts.size());
   auto thrown = run_threads(size, [&](int rank) {
     const auto i = static_cast<std::size_t>(rank);
     Tcp tcp = Tcp::connect(places[i], options);
-    pairs[i] = detail::open_neighbour_pipes(tcp, hosts[i]);
-    Ring<Tcp> ring(std::move(tcp), options);
+    const detail::NeighbourPipes pipes = detail::open_neighbour_pipes(tcp, hosts[i]);
+    pairs[i] = pipes.pairs;
+    together[i] = pipes.together;
+    Ring<Tcp> ring(std::move(tcp), options, pipes.together);
     f(ring);
     ring.close();
   });
   CHECK(pairs == std::vector<int>(hosts.size(), expected_pairs));
+  CHECK(together == std::vector<int>(hosts.size(), expected_together));
   return thrown;
 }
 
 struct Lineup {
   std::vector<std::string> hosts;
   int pairs;
+  int together;
 };
 const std::vector<Lineup> lineups{
-    {{"a", "b"}, 0},           {{"a", "a"}, 1},           {{"a", "a", "b"}, 1},
-    {{"a", "b", "a"}, 1},      {{"a", "a", "a"}, 3},      {{"a", "a", "b", "b"}, 2},
-    {{"a", "b", "a", "b"}, 0}, {{"a", "b", "b", "b"}, 2},
+    {{"a", "b"}, 0, 1},           {{"a", "a"}, 1, 2},           {{"a", "a", "b"}, 1, 2},
+    {{"a", "b", "a"}, 1, 2},      {{"a", "a", "a"}, 3, 3},      {{"a", "a", "b", "b"}, 2, 2},
+    {{"a", "b", "a", "b"}, 0, 1}, {{"a", "b", "b", "b"}, 2, 3},
 };
 
 }  // namespace
@@ -69,7 +73,7 @@ TEST_SUITE("pipes on a host") {
         std::vector<char> equal(lineup.hosts.size());
         CommunicationOptions options = patient_options();
         options.connections = connections;
-        rethrow_first(run_on_hosts(lineup.hosts, lineup.pairs, options, [&](Ring<Tcp>& ring) {
+        const auto work = [&](Ring<Tcp>& ring) {
           const auto rank = static_cast<std::size_t>(ring.rank());
           bool good = true;
           for (int step = 0; step < 3; ++step) {
@@ -81,6 +85,10 @@ TEST_SUITE("pipes on a host") {
                    status == std::vector<double>(5, size);
             std::vector<float> few(7, 1);
             ring.all_reduce(std::span(few));
+            // Gathered where each has a host of its own, and sent round the ring elsewhere.
+            std::vector<float> some(inputs[rank].begin(), inputs[rank].begin() + 5000);
+            ring.all_reduce(std::span(some));
+            good = good && std::memcmp(some.data(), expected.data(), 5000 * sizeof(float)) == 0;
             ring.barrier();
             std::vector<std::byte> bytes(700'001, std::byte(rank == 1 ? 9 : 0)),
                 all(3 * lineup.hosts.size());
@@ -91,13 +99,14 @@ TEST_SUITE("pipes on a host") {
             for (std::size_t i = 0; i < all.size(); ++i) good = good && all[i] == std::byte(i / 3);
           }
           equal[rank] = good;
-        }));
+        };
+        rethrow_first(run_on_hosts(lineup.hosts, lineup.pairs, lineup.together, options, work));
         CHECK(equal == std::vector<char>(lineup.hosts.size(), 1));
       }
   }
 
   TEST_CASE("messages that no ring holds go both ways at once") {
-    rethrow_first(run_on_hosts({"a", "a"}, 1, patient_options(), [](Ring<Tcp>& ring) {
+    rethrow_first(run_on_hosts({"a", "a"}, 1, 2, patient_options(), [](Ring<Tcp>& ring) {
       std::vector<std::byte> out(30'000'000, static_cast<std::byte>(ring.rank() + 1)),
           in(30'000'000);
       SpanFlow flow(out, in);
@@ -111,7 +120,7 @@ TEST_SUITE("pipes on a host") {
   TEST_CASE("one way, with frames that fit into the ring in part") {
     constexpr std::size_t capacity = detail::PipeMemory::capacity;
     std::vector<std::size_t> wrong;
-    rethrow_first(run_on_hosts({"a", "a"}, 1, patient_options(), [&](Ring<Tcp>& ring) {
+    rethrow_first(run_on_hosts({"a", "a"}, 1, 2, patient_options(), [&](Ring<Tcp>& ring) {
       ring.transport().begin(Operation::none);
       for (int round = 0; round < 30; ++round)
         for (const std::size_t length :
@@ -142,7 +151,7 @@ TEST_SUITE("pipes on a host") {
     const auto wait_for = [](const std::atomic<bool>& flag) {
       for (int i = 0; i < 6000 && !flag; ++i) std::this_thread::sleep_for(10ms);
     };
-    const auto thrown = run_on_hosts({"a", "a"}, 1, patient_options(), [&](Ring<Tcp>& ring) {
+    const auto thrown = run_on_hosts({"a", "a"}, 1, 2, patient_options(), [&](Ring<Tcp>& ring) {
       ring.transport().begin(Operation::none);
       if (ring.rank() == 0) {
         const std::vector<std::byte> out(in.size(), std::byte{7});
@@ -162,26 +171,28 @@ TEST_SUITE("pipes on a host") {
     CHECK(failure_of(thrown[1]).failed_rank == 0);
   }
 
-  TEST_CASE("a half-precision wire rounds the same") {
-    std::vector<std::vector<float>> results;
-    for (const std::vector<std::string>& hosts :
-         {std::vector<std::string>{"a", "a", "b"}, {"a", "b", "c"}}) {
-      CommunicationOptions options = patient_options();
-      options.wire = Wire::bfloat16;
-      std::vector<float> result;
-      rethrow_first(run_on_hosts(hosts, hosts[1] == "a" ? 1 : 0, options, [&](Ring<Tcp>& ring) {
-        auto values = random_numbers<float>(ring.rank(), 500'000);
-        std::vector<double> status(3);
-        ring.all_reduce(std::span(status), std::span(values));
-        if (ring.rank() == 2) result = values;
-      }));
-      results.push_back(result);
+  TEST_CASE("a half-precision wire rounds the same, and short arrays nowhere") {
+    for (const std::size_t count : {std::size_t{5'000}, std::size_t{500'000}}) {
+      std::vector<std::vector<float>> results;
+      for (const Lineup& lineup : {Lineup{{"a", "a", "b"}, 1, 2}, Lineup{{"a", "b", "c"}, 0, 1}}) {
+        CommunicationOptions options = patient_options();
+        options.wire = Wire::bfloat16;
+        std::vector<float> result;
+        const auto work = [&](Ring<Tcp>& ring) {
+          auto values = random_numbers<float>(ring.rank(), count);
+          std::vector<double> status(3);
+          ring.all_reduce(std::span(status), std::span(values));
+          if (ring.rank() == 2) result = values;
+        };
+        rethrow_first(run_on_hosts(lineup.hosts, lineup.pairs, lineup.together, options, work));
+        results.push_back(result);
+      }
+      CHECK(results[0] == results[1]);
     }
-    CHECK(results[0] == results[1]);
   }
 
   TEST_CASE("ranks that are out of step notice before they sum anything") {
-    const auto thrown = run_on_hosts({"a", "a"}, 1, patient_options(), [](Ring<Tcp>& ring) {
+    const auto thrown = run_on_hosts({"a", "a"}, 1, 2, patient_options(), [](Ring<Tcp>& ring) {
       std::vector<float> values(ring.rank() == 1 ? 500'001 : 500'000);
       ring.all_reduce(std::span(values));
     });
@@ -201,8 +212,8 @@ TEST_SUITE("pipes on a host") {
         ~Leaving() { working = 3; }  // whatever happens, the signal is sent
       } const leaving{working};
       Tcp tcp = Tcp::connect(places[static_cast<std::size_t>(rank)], own);
-      (void)detail::open_neighbour_pipes(tcp, rank < 2 ? "a" : "b");
-      Ring<Tcp> ring(std::move(tcp), own);
+      const int together = detail::open_neighbour_pipes(tcp, rank < 2 ? "a" : "b").together;
+      Ring<Tcp> ring(std::move(tcp), own, together);
       std::vector<float> values(count);
       ring.all_reduce(std::span(values));
       for (++working;;) ring.all_reduce(std::span(values));

@@ -14,12 +14,12 @@ LOCKSTEP_INLINE Auto Auto::connect(Rendezvous rendezvous, const CommunicationOpt
   Tcp tcp = Tcp::connect(rendezvous, options);
   detail::SharedHomes homes = detail::share_homes(tcp, rendezvous);
   if (!homes.problem.empty()) {
-    const int pairs = detail::open_neighbour_pipes(tcp);
+    const detail::NeighbourPipes pipes = detail::open_neighbour_pipes(tcp);
     if (tcp.rank() == 0)
       log_line(concat({"workers communicate over TCP",
-                       pairs > 0 ? ", and neighbours on a host in shared memory" : "", ": ",
+                       pipes.pairs > 0 ? ", and neighbours on a host in shared memory" : "", ": ",
                        homes.problem}));
-    return Auto(Ring<Tcp>(std::move(tcp), options));
+    return Auto(Ring<Tcp>(std::move(tcp), options, pipes.together));
   }
   return Auto(SharedMemory(std::move(tcp), std::move(homes)));
 }

@@ -8,11 +8,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// Of the ranks of a ring, those next to each other that share memory. The same on all ranks.
+struct NeighbourPipes {
+  int pairs = 0;
+  int together = 1;  ///< ranks in the longest row of such pairs
+};
+
 /// Called by all ranks of a connected transport: ranks next to each other on the ring that can
 /// share memory do so from then on, instead of sending their data over TCP. `host`: ranks with
-/// different ones do not try; empty: this machine, as the kernel names it. Returns how many pairs
-/// do, the same number on all ranks.
-int open_neighbour_pipes(Tcp& tcp, std::string_view host = {});
+/// different ones do not try; empty: this machine, as the kernel names it.
+NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view host = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

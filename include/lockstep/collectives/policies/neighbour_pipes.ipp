@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -16,7 +17,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE int open_neighbour_pipes(Tcp& tcp, std::string_view host) {
+LOCKSTEP_INLINE NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view host) {
   const int size = tcp.size(), rank = tcp.rank();
   // Of two ranks, each is the other's next one, and that is enough.
   const int sides = size > 2 ? 2 : size - 1;
@@ -75,9 +76,14 @@ LOCKSTEP_INLINE int open_neighbour_pipes(Tcp& tcp, std::string_view host) {
     own.disown();
     tcp.attach(neighbour(side), std::make_unique<HostPipe>(std::move(own), std::move(other)));
   }
-  int pairs = 0;
-  for (int r = 0; r < (size > 2 ? size : size - 1); ++r) pairs += share(r, 0, facing(0));
-  return pairs;
+  NeighbourPipes pipes;
+  for (int r = 0; r < (size > 2 ? size : size - 1); ++r) pipes.pairs += share(r, 0, facing(0));
+  for (int first = 0; first < size; ++first) {  // of a row, perhaps
+    int row = 1;
+    while (row < size && share(wrap_rank(first + row - 1, size), 0, facing(0))) ++row;
+    pipes.together = std::max(pipes.together, row);
+  }
+  return pipes;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -24,7 +24,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009): each rank sends
 /// and receives 2 (n - 1) / n of the array, whatever n. All of it is one stream of bytes from each
 /// rank to the next, without steps to wait for (see detail::RingFlow). A short array is gathered
-/// and summed on every rank (see detail::GatheredMessages). Either way the sum of an element is
+/// and summed on every rank (see detail::GatheredMessages); a very short one, where several ranks
+/// share a host's link. Either way the sum of an element is
 /// formed in the order of Partition, so that the choice does not show in the result;
 /// `options.implementation` overrides it.
 ///
@@ -33,9 +34,10 @@ template <class T>
   requires Transport<T>
 class Ring {
  public:
-  /// Over a connected transport. The options must be equal on all ranks.
-  explicit Ring(T transport, CommunicationOptions options = {})
-      : transport_(std::move(transport)), engine_(std::move(options)) {}
+  /// Over a connected transport. The options must be equal on all ranks, and so must `together`:
+  /// how many ranks that follow each other send to each other without using their host's link.
+  explicit Ring(T transport, CommunicationOptions options = {}, int together = 1)
+      : transport_(std::move(transport)), engine_(std::move(options), together) {}
 
   /// Connects to all peers, as CollectivePolicy demands. Options that must be equal on all ranks
   /// are compared.

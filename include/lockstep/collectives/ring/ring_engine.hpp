@@ -18,7 +18,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// The operations of Ring, over a transport that each call names. See Collective.
 class RingEngine {
  public:
-  explicit RingEngine(CommunicationOptions options);
+  /// `together`: of the ranks, so many that follow each other are on one host, at most, and send to
+  /// each other without its link. The same on all ranks.
+  explicit RingEngine(CommunicationOptions options, int together = 1);
 
   void all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op);
   void all_reduce(const TransportRef& transport, std::span<double> status, NumberSpan values);
@@ -38,6 +40,7 @@ class RingEngine {
 
  private:
   [[nodiscard]] bool gathers(std::size_t bytes, int ranks) const noexcept;
+  [[nodiscard]] bool rounds(std::size_t bytes, int ranks) const noexcept;
   [[nodiscard]] std::size_t pack_bytes(NumberSpan values, Wire wire, int ranks) const noexcept;
   void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
               ReduceOp op, Wire wire);
@@ -53,6 +56,7 @@ class RingEngine {
   };
 
   CommunicationOptions options_;
+  std::size_t together_;
   std::vector<Kept> kept_;
   RingStaging staging_;
   Buffer gathered_;

@@ -21,8 +21,8 @@ LOCKSTEP_INLINE void transfer_around(const TransportRef& transport, Flow& flow) 
   transport.transfer(wrap_rank(rank + 1, size), wrap_rank(rank - 1, size), flow);
 }
 
-LOCKSTEP_INLINE RingEngine::RingEngine(CommunicationOptions options)
-    : options_(std::move(options)) {
+LOCKSTEP_INLINE RingEngine::RingEngine(CommunicationOptions options, int together)
+    : options_(std::move(options)), together_(static_cast<std::size_t>(together)) {
   options_.validate();
 }
 
@@ -92,12 +92,23 @@ LOCKSTEP_INLINE void RingEngine::barrier(const TransportRef& transport) {
 }
 
 // The numbers are measured on two to eight processes of one machine: see benchmarks/all_reduce.cpp.
+// What several ranks on a host do to them is that of benchmarks/step_model.awk.
 
+// Each of the ranks on a host fetches what all ranks of the others have, so that their link carries
+// the square of their number; in the ring, it carries what one rank on each host would.
 LOCKSTEP_INLINE bool RingEngine::gathers(std::size_t bytes, int ranks) const noexcept {
-  constexpr std::size_t gathered_bytes = std::size_t{512} << 10;  // of all ranks
+  constexpr std::size_t on_link = std::size_t{32} << 10;
   if (options_.implementation != CommunicationImplementation::automatic)
     return options_.implementation == CommunicationImplementation::gather;
-  return bytes * static_cast<std::size_t>(ranks) <= gathered_bytes;
+  return !rounds(bytes, ranks) && (together_ == 1 || bytes * together_ * together_ <= on_link);
+}
+
+// Whether a wire of half precision rounds an array. Not where it would be gathered if each rank had
+// a host to itself: who is where must not show in the sums.
+LOCKSTEP_INLINE bool RingEngine::rounds(std::size_t bytes, int ranks) const noexcept {
+  constexpr std::size_t gathered_bytes = std::size_t{512} << 10;  // of all ranks
+  return options_.implementation == CommunicationImplementation::ring ||
+         bytes * static_cast<std::size_t>(ranks) > gathered_bytes;
 }
 
 // A block that goes round as a whole keeps one link busy at a time. So where there are fewer than
@@ -122,8 +133,10 @@ LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span
                                         NumberSpan values, ReduceOp op, Wire wire) {
   if (transport.size() == 1) return;
   transport.begin(Operation::all_reduce);
-  if (gathers(status.size_bytes() + values.size_bytes(), transport.size()))
+  const std::size_t bytes = status.size_bytes() + values.size_bytes();
+  if (gathers(bytes, transport.size()))
     return reduce_gathered(transport, gathered_, status, values, op);
+  if (!rounds(bytes, transport.size())) wire = Wire::native;
   RingFlow flow(staging_, pack_bytes(values, wire, transport.size()), transport.rank(),
                 transport.size(), status, values, op, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values));
