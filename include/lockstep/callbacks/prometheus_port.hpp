@@ -20,8 +20,8 @@ class MetricsServer;
 
 struct PrometheusPortOptions {
   /// The first port that is tried; of several workers each takes the first one from here on that is
-  /// free, and looks at eight more ports than there are workers. 0: any free port. Default: that of the environment variable LOCKSTEP_METRICS_PORT;
-  /// without it, nothing listens.
+  /// free, and looks at eight more ports than there are workers. 0: any free port. Default: that of
+  /// the environment variable LOCKSTEP_METRICS_PORT; without it, nothing listens.
   std::optional<int> port = std::nullopt;
   /// The IP address to listen on; "0.0.0.0" or "::": all interfaces. Anyone who reaches the port
   /// can read the figures. Default: that of LOCKSTEP_METRICS_ADDRESS, or the loopback interface.

@@ -154,8 +154,8 @@ class Training {
   /// Elastic: whether this worker may take over from another chief, which may still hold a file or
   /// a lock.
   [[nodiscard]] virtual bool takes_over() const { return false; }
-  /// With rejoin_on_peer_loss: where no survivor has the whole state (sharded_updates, rounds), all go on
-  /// from what the chief reads.
+  /// With rejoin_on_peer_loss: where no survivor has the whole state (sharded_updates, rounds), all
+  /// go on from what the chief reads.
   virtual void backup_for_rejoin(const ReadBackup& /*read*/) {}
 
   /// The values of all variables, also of those that are not trained (moving statistics), in an

@@ -22,8 +22,8 @@
 #define LOCKSTEP_KERNEL __attribute__((always_inline)) inline
 #define LOCKSTEP_KERNEL_LAMBDA __attribute__((always_inline))
 
-/// In namespace lockstep::kernels, for a kernel that is a type and returns nothing: it is compiled in
-/// lockstep::compiled, and no more by the programs that dispatch it.
+/// In namespace lockstep::kernels, for a kernel that is a type and returns nothing: it is compiled
+/// in lockstep::compiled, and no more by the programs that dispatch it.
 #define LOCKSTEP_KERNEL_INSTANCE(...) \
   LOCKSTEP_INSTANCE(void dispatch<__VA_ARGS__>(const __VA_ARGS__&))
 

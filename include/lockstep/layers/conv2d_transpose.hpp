@@ -29,8 +29,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The rows and columns at the end of the output that Conv2DTranspose adds to those that its windows
-/// cover, less than the stride: a number for both or {rows, columns}.
+/// The rows and columns at the end of the output that Conv2DTranspose adds to those that its
+/// windows cover, less than the stride: a number for both or {rows, columns}.
 struct OutputPadding {
   bool is_given = false;  ///< otherwise the output is as large as the layer says
   std::size_t rows = 0;
@@ -107,8 +107,8 @@ concept FittingOutputPadding =
 /// and padding whose output's gradient is x. For samples of shape Shape<height, width, channels>;
 /// the output has extent * stride rows and columns, and with Padding::valid kernel - stride more,
 /// if the kernel is larger. With output_padding it has (extent - 1) * stride + kernel of them, less
-/// twice half of the kernel with Padding::same, and those of output_padding. Variables: kernel [height x width x filters x channels] and bias
-/// [filters].
+/// twice half of the kernel with Padding::same, and those of output_padding. Variables: kernel
+/// [height x width x filters x channels] and bias [filters].
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           Conv2DTransposeOptions Options = Conv2DTransposeOptions{}>
 struct Conv2DTranspose {

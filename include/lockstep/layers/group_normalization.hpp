@@ -37,8 +37,8 @@ struct GroupNormalizationOptions {
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, where mean and (biased) variance are
 /// those of a group of channels (the last dimension) over all other dimensions of the sample (of a
 /// Sequence, over all positions, masked or not); the same in training and inference. `Groups`
-/// divides the number of channels; -1 is a group for each channel (instance normalisation). Variables: gamma and beta [channels]. Wu, He, "Group
-/// normalization", ECCV 2018.
+/// divides the number of channels; -1 is a group for each channel (instance normalisation).
+/// Variables: gamma and beta [channels]. Wu, He, "Group normalization", ECCV 2018.
 template <int Groups = 32, GroupNormalizationOptions Options = GroupNormalizationOptions{}>
 struct GroupNormalization {
   static_assert(Groups > 0 || Groups == -1,

@@ -14,8 +14,8 @@
 #include "lockstep/network/run_layers.hpp"
 
 // The container's scratch holds: the outputs of all branches that compute something; the branches'
-// scratch; the mask of the merged output. Its temporary memory: the gradient of one output; a gradient of the input; that of the
-// branch that runs.
+// scratch; the mask of the merged output. Its temporary memory: the gradient of one output; a
+// gradient of the input; that of the branch that runs.
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -10,9 +10,10 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Cuts a step's gradients, which become ready from the start of the arena on, into ranges. The
-/// ranges grow, so that a long array has few of them, and each is long enough for the wire. They are
-/// the same on every rank, however far it is, and are cut where the sums stay those of one reduction
-/// (see Partition). What is left at the end is long enough to be reduced as a long array is.
+/// ranges grow, so that a long array has few of them, and each is long enough for the wire. They
+/// are the same on every rank, however far it is, and are cut where the sums stay those of one
+/// reduction (see Partition). What is left at the end is long enough to be reduced as a long array
+/// is.
 class EarlyRanges {
  public:
   EarlyRanges(std::size_t elements, int size) noexcept {
