@@ -6,6 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace ls = lockstep;
@@ -41,6 +44,12 @@ TEST_CASE_TEMPLATE("Arena: every slice is aligned and zero", T, float, double) {
     CHECK(reinterpret_cast<std::uintptr_t>(slice.data()) % 64 == 0);
   CHECK(std::ranges::all_of(arena.values(), [](T value) { return value == T(0); }));
 }
+
+// What is const is not written through values().
+static_assert(std::is_same_v<decltype(std::declval<const ls::Arena<float>&>().values()),
+                             std::span<const float>>);
+static_assert(
+    std::is_same_v<decltype(std::declval<ls::Arena<float>&>().values()), std::span<float>>);
 
 TEST_CASE_TEMPLATE("Arena: slices share the memory of values, and a moved arena keeps it", T, float,
                    double) {

@@ -57,7 +57,7 @@ TEST_CASE("initialize: by seed and place alone; no initializer means zero") {
 }
 
 TEST_CASE("parameters_crc32c: every bit counts, and the zeros between the arrays do not") {
-  const Variables variables(program);
+  Variables variables(program);
   fill(variables, 1);
   const std::uint32_t before = variables.parameters_crc32c();
   for (const auto slice : variables.parameters().slices())
@@ -107,7 +107,7 @@ TEST_CASE("Variables: the parts of an update make the whole") {
   std::vector<float> gradients(size);
   for (std::size_t i = 0; i < size; ++i) gradients[i] = static_cast<float>(i);
   const auto updated = [&](std::size_t parts) {
-    const Variables variables(program);
+    Variables variables(program);
     fill(variables, 1);
     for (std::size_t index = 0; index < parts; ++index) {
       const auto [begin, count] = variables.parameters().part(index, parts);
@@ -177,7 +177,7 @@ TEST_CASE("Variables: an update is cut where the rules change, and nowhere else"
                 .learning_rate_factors = {{.variables = {"dense_1"}, .factor = 0.5}}});
   const std::size_t size = Variables(ruled).parameters().values().size();
   for (const std::size_t parts : {1u, 2u, 3u, 6u}) {
-    const Variables variables(ruled);
+    Variables variables(ruled);
     CHECK(begins(variables) == std::vector<std::size_t>{0, 16, 32, 48, 64, 80});
     for (const auto slice : variables.parameters().slices()) std::ranges::fill(slice, 1.0F);
     const std::vector<float> gradients(size);  // zeros: decay alone
@@ -323,7 +323,7 @@ TEST_CASE("Variables: an update that is clipped by value does not depend on how 
                              ls::SparseCategoricalCrossentropy, ls::AdamW>
       large({}, {.clipvalue = 0.01}, {});
   const auto updated = [&](std::size_t parts) {
-    const Variables variables(large);
+    Variables variables(large);
     std::vector<float> gradients(variables.parameters().values().size());
     for (std::size_t i = 0; i < gradients.size(); ++i)
       gradients[i] = std::sin(static_cast<float>(i));

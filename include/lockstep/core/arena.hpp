@@ -41,8 +41,11 @@ class Arena {
       : Arena(variables, [](std::size_t bytes) { return Buffer(bytes); }) {}
 
   /// All elements, with the zeros between slices.
-  [[nodiscard]] std::span<T> values() const noexcept {
+  [[nodiscard]] std::span<T> values() noexcept {
     return {reinterpret_cast<T*>(buffer_.data()), size_};
+  }
+  [[nodiscard]] std::span<const T> values() const noexcept {
+    return {reinterpret_cast<const T*>(buffer_.data()), size_};
   }
 
   /// One span for each variable, in the order of the list.

@@ -30,11 +30,10 @@ template <class T>
 
 /// The bytes of a shard with its slots, the counters, and all variables that are not trained: what
 /// servers and workers give each other when a fit begins, and for files. (f on each part.)
-template <class T, class F>
-void each_part_of_shard(const Variables<T>& variables, const Workspace<T>& workspace,
-                        const ShardRange& range, F&& f) {
+template <class V, class W, class F>
+void each_part_of_shard(V& variables, W& workspace, const ShardRange& range, F&& f) {
   f(variables.parameters().values().subspan(range.begin, range.size));
-  for (const Arena<T>& slot : variables.slots()) f(slot.values().subspan(range.begin, range.size));
+  for (auto& slot : variables.slots()) f(slot.values().subspan(range.begin, range.size));
   f(workspace.state().values());
 }
 
@@ -69,7 +68,7 @@ template <class T>
                                       const ShardRange& range) {
   std::size_t bytes = sizeof(ShardCounters<T>);
   each_part_of_shard(variables, workspace, range,
-                     [&](std::span<T> part) { bytes += part.size_bytes(); });
+                     [&](std::span<const T> part) { bytes += part.size_bytes(); });
   return bytes;
 }
 
@@ -79,14 +78,14 @@ void save_shard(const Variables<T>& variables, const Workspace<T>& workspace,
   const ShardCounters<T> counters(variables);
   std::memcpy(to.data(), &counters, sizeof counters);
   std::byte* next = to.data() + sizeof counters;
-  each_part_of_shard(variables, workspace, range, [&](std::span<T> part) {
+  each_part_of_shard(variables, workspace, range, [&](std::span<const T> part) {
     if (!part.empty()) std::memcpy(next, part.data(), part.size_bytes());
     next += part.size_bytes();
   });
 }
 
 template <class T>
-void load_shard(Variables<T>& variables, const Workspace<T>& workspace, const ShardRange& range,
+void load_shard(Variables<T>& variables, Workspace<T>& workspace, const ShardRange& range,
                 std::span<const std::byte> from) {
   ShardCounters<T> counters(variables);
   std::memcpy(&counters, from.data(), sizeof counters);

@@ -50,6 +50,7 @@ class Variables {
                      bool shares_updates = false);
 
   [[nodiscard]] const Arena<T>& parameters() const noexcept { return parameters_; }
+  [[nodiscard]] Arena<T>& parameters() noexcept { return parameters_; }
   /// Makes the parameters zeros in memory from `allocate` (see Arena).
   void allocate_parameters(Allocate allocate);
   /// The values of `arena` become the parameters, and it gets the former ones. Views of the two
@@ -58,7 +59,8 @@ class Variables {
 
   /// The optimizer's, and behind them the moving averages of the parameters, if it keeps them, and
   /// the momentum of the outer optimizer, if it has one.
-  [[nodiscard]] const std::vector<Arena<T>>& slots() const noexcept { return slots_; }
+  [[nodiscard]] std::span<const Arena<T>> slots() const noexcept { return slots_; }
+  [[nodiscard]] std::span<Arena<T>> slots() noexcept { return slots_; }
 
   /// With rounds, a rank has variables of its own, equal to those of the others after a meeting:
   /// all but the slots of the optimizer.
@@ -68,11 +70,11 @@ class Variables {
   [[nodiscard]] std::size_t own_slots() const noexcept {
     return is_in_rounds() ? program_.layout().slots : 0;
   }
-  [[nodiscard]] std::span<T> averages() const noexcept {
+  [[nodiscard]] std::span<T> averages() noexcept {
     return slots_[shares_updates_ ? 0 : program_.layout().slots].values();
   }
   /// Of the outer optimizer; empty when it has none.
-  [[nodiscard]] std::span<T> outer_momentum() const noexcept {
+  [[nodiscard]] std::span<T> outer_momentum() noexcept {
     return synchronization_.momentum() == 0 ? std::span<T>() : slots_.back().values();
   }
   /// Takes over all that ranks have in common after a meeting.
@@ -118,6 +120,7 @@ class Variables {
   double accumulated_rows = 0;
   /// Empty with a window of one step.
   [[nodiscard]] const Arena<T>& accumulated() const noexcept { return accumulated_; }
+  [[nodiscard]] Arena<T>& accumulated() noexcept { return accumulated_; }
 
   [[nodiscard]] bool has_averages() const noexcept { return averaging_.is_on; }
   /// The parameters and their moving averages change places. (Before the first update there are no
@@ -143,11 +146,11 @@ class Variables {
   /// With clips_by_norm(), norms() must be those of these gradients. Where updates are shared, it
   /// leaves the averages to average().
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
-              std::int64_t iteration) const;
+              std::int64_t iteration);
 
   /// The averages of updated parameters from number `begin` on, if they are kept; where it is time,
   /// `parameters` become their averages.
-  void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const;
+  void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration);
 
   /// An update needs the norms of all gradients, and so all gradients before it begins.
   [[nodiscard]] bool clips_by_norm() const noexcept { return clipping_.is_by_norm(); }
@@ -173,11 +176,11 @@ class Variables {
   [[nodiscard]] double learning_rate_of(std::int64_t step) const {
     return schedule_ ? (*schedule_)(step) : learning_rate_;
   }
-  [[nodiscard]] T* slot(std::size_t number, std::size_t element) const noexcept;
+  [[nodiscard]] T* slot(std::size_t number, std::size_t element) noexcept;
   /// Calls the optimizer for a range of parameters of one rule. With clipvalue in small pieces,
   /// since the gradients may belong to others.
   void sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients,
-             std::size_t begin) const;
+             std::size_t begin);
 
   const Program<T>& program_;
   const Synchronization synchronization_;

@@ -82,7 +82,7 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 
 template <class T>
 void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin,
-                          double rows, std::int64_t iteration) const {
+                          double rows, std::int64_t iteration) {
   const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / rows : 0;
   auto next = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);
   for (std::size_t done = 0; done < parameters.size();) {
@@ -115,8 +115,7 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
 }
 
 template <class T>
-void Variables<T>::average(std::span<T> parameters, std::size_t begin,
-                           std::int64_t iteration) const {
+void Variables<T>::average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) {
   if (!has_averages()) return;
   T* const averages = this->averages().data() + begin;
   const double momentum = iteration == 1 ? 0 : averaging_.momentum;
@@ -229,14 +228,14 @@ void Variables<T>::each_range_of_share(std::size_t index, std::size_t count,
 }
 
 template <class T>
-T* Variables<T>::slot(std::size_t number, std::size_t element) const noexcept {
+T* Variables<T>::slot(std::size_t number, std::size_t element) noexcept {
   return shares_updates_ ? slot_share(number).data() + shares_.place(worker_, element)
                          : slots_[number].values().data() + element;
 }
 
 template <class T>
 void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
-                         std::span<const T> gradients, std::size_t begin) const {
+                         std::span<const T> gradients, std::size_t begin) {
   constexpr std::size_t piece = 2048;
   alignas(cache_line) T clipped[piece];
   const T scale = static_cast<T>(context.gradient_scale),

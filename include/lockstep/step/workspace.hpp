@@ -66,9 +66,11 @@ class Workspace {
   /// What a wire of half precision has rounded off this worker's gradients; empty unless
   /// keep_residuals() was called.
   [[nodiscard]] const Arena<T>& residuals() const noexcept { return residuals_; }
+  [[nodiscard]] Arena<T>& residuals() noexcept { return residuals_; }
   void keep_residuals();
   /// Variables that are not trained.
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
+  [[nodiscard]] Arena<T>& state() noexcept { return state_; }
   /// As it was before the step that has begun and not ended.
   [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 

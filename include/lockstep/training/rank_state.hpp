@@ -59,7 +59,7 @@ class RankState {
   /// residuals become zeros. The chief has all of it again, for the next state. `check_only` copies
   /// nothing.
   void load(const TrainingState& saved, std::size_t first, const DistributionContext& place,
-            const Arena<T>& residuals, bool check_only);
+            Arena<T>& residuals, bool check_only);
 
  private:
   [[nodiscard]] std::size_t arrays() const noexcept { return program_.layout().variables.size(); }

@@ -42,10 +42,10 @@ void RankState<T>::share_parameters() const {
 template <class T>
 void RankState<T>::gather(AnyReplica& replica, Workspace<T>& workspace, bool has_residuals) {
   auto& collective = replica.collective();
-  const Variables<T>& mine = variables(static_cast<std::size_t>(replica.local_rank()));
+  Variables<T>& mine = variables(static_cast<std::size_t>(replica.local_rank()));
   std::size_t count = 0;
   // Replicas receive into their gradients.
-  const auto bring = [&](int from, const Arena<T>& arena) {
+  const auto bring = [&](int from, Arena<T>& arena) {
     const std::span<T> values =
         from == collective.rank() ? arena.values() : workspace.gradients().values();
     if (collective.size() > 1) collective.broadcast(std::as_writable_bytes(values), from);
@@ -86,8 +86,7 @@ bool RankState<T>::fits(const TrainingState& saved, std::size_t first) const {
 
 template <class T>
 void RankState<T>::load(const TrainingState& saved, std::size_t first,
-                        const DistributionContext& place, const Arena<T>& residuals,
-                        bool check_only) {
+                        const DistributionContext& place, Arena<T>& residuals, bool check_only) {
   const auto take = [&](std::size_t from, const Arena<T>& to) {
     load_arrays(saved.slots, from,
                 array_list<T>(program_.layout().variables, program_.names().variables, to.slices()),
