@@ -1,5 +1,5 @@
-// Every callback of this room satisfies its concept. Here and not in the headers, where each program
-// that includes them would pay for the answer again.
+// Every callback of this room satisfies its concept. Here and not in the headers, where each
+// program that includes them would pay for the answer again.
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/callbacks/early_stopping.hpp"

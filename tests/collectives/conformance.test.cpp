@@ -1,5 +1,5 @@
-// Every collective and transport of this room satisfies its concept. Here and not in the headers, where each program
-// that includes them would pay for the answer again.
+// Every collective and transport of this room satisfies its concept. Here and not in the headers,
+// where each program that includes them would pay for the answer again.
 #include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"

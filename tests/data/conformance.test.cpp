@@ -1,5 +1,5 @@
-// Every source, stage and dataset of this room satisfies its concept. Here and not in the headers, where each program
-// that includes them would pay for the answer again.
+// Every source, stage and dataset of this room satisfies its concept. Here and not in the headers,
+// where each program that includes them would pay for the answer again.
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/cache.hpp"

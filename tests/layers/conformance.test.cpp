@@ -1,5 +1,5 @@
-// Every layer and activation function of this room satisfies its concept. Here and not in the headers, where each program
-// that includes them would pay for the answer again.
+// Every layer and activation function of this room satisfies its concept. Here and not in the
+// headers, where each program that includes them would pay for the answer again.
 #include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/activity_regularization.hpp"

@@ -1,5 +1,5 @@
-// Every optimizer and schedule of this room satisfies its concept. Here and not in the headers, where each program
-// that includes them would pay for the answer again.
+// Every optimizer and schedule of this room satisfies its concept. Here and not in the headers,
+// where each program that includes them would pay for the answer again.
 #include "lockstep/optimizers/adadelta.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
 #include "lockstep/optimizers/adagrad.hpp"

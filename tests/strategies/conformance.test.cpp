@@ -1,5 +1,5 @@
-// Every strategy of this room satisfies its concept. Here and not in the headers, where each program
-// that includes them would pay for the answer again.
+// Every strategy of this room satisfies its concept. Here and not in the headers, where each
+// program that includes them would pay for the answer again.
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"

@@ -58,7 +58,8 @@ Outcome work(Strategy& strategy, double momentum) {
     for (const ls::Logs& logs : recorder.batch_logs) outcome.losses.push_back(logs.at("loss"));
     outcome.crcs.push_back(model.parameters_crc32c());
   };
-  fit(1);  // five steps: what is kept of the parameters and what is in force may lie in either arena
+  // Five steps: what is kept of the parameters and what is in force may lie in either arena.
+  fit(1);
   fit(2);
   auto weights = model.get_weights();
   for (auto& weight : weights)

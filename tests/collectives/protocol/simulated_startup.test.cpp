@@ -188,9 +188,9 @@ struct Starts {
   std::map<int, std::unique_ptr<SimulatedWorker>> workers;
 };
 
-/// A rank dies around the moment in which rank 0 says go, and is started again, or not. Where rank 0
-/// is at work, all others soon fail and name it. `unseen` counts those of which no rank at work knew
-/// that one.
+/// A rank dies around the moment in which rank 0 says go, and is started again, or not. Where rank
+/// 0 is at work, all others soon fail and name it. `unseen` counts those of which no rank at work
+/// knew that one.
 std::string lose_one_around_go(std::uint64_t seed, int world, int& unseen) {
   Starts without(world, seed);
   without.network.run_until(without.network.now() + 60s, [&] { return without.is_at_work(0); });

@@ -79,8 +79,7 @@ TEST_SUITE("ring route") {
       CHECK(route.sent_group(position.segment) == 0);
       ++visited;
     }
-    CHECK(
-        visited ==
-        1);  // group 0 passes rank 2 in the second step of summing; who completed it is the last to hear of it
+    // It passes rank 2 in the second step; the rank that completed the sum is the last to get it.
+    CHECK(visited == 1);
   }
 }

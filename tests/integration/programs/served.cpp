@@ -1,6 +1,7 @@
-// Trains a small model with parameter servers: served FOLDER EPOCHS MILLISECONDS FILE. The folder is
-// for backups of the servers; a worker sleeps that long in each step, and at the end of the fifth
-// epoch and of all later ones it waits until the file is there. The subject of served.test.cpp.
+// Trains a small model with parameter servers: served FOLDER EPOCHS MILLISECONDS FILE. The folder
+// is for backups of the servers; a worker sleeps that long in each step, and at the end of the
+// fifth epoch and of all later ones it waits until the file is there. The subject of
+// served.test.cpp.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
