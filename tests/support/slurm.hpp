@@ -22,11 +22,14 @@
 
 namespace lockstep::testing {
 
-/// The path of a program, found by PATH and in the folders of system programs; empty if there is
-/// none.
+/// The path of a program, found by PATH, in the folders of system programs, and beside the Python
+/// that LOCKSTEP_PYTHON names; empty if there is none.
 inline std::string find_program(const std::string& name) {
   const char* const path = std::getenv("PATH");
-  std::istringstream folders(std::string(path == nullptr ? "" : path) + ":/usr/sbin:/sbin");
+  const char* const python = std::getenv("LOCKSTEP_PYTHON");
+  const std::string beside = python == nullptr ? "" : python;
+  std::istringstream folders(std::string(path == nullptr ? "" : path) +
+                             ":/usr/sbin:/sbin:" + beside.substr(0, beside.find_last_of('/') + 1));
   for (std::string folder; std::getline(folders, folder, ':');)
     if (!folder.empty() && ::access((folder + "/" + name).c_str(), X_OK) == 0)
       return folder + "/" + name;
