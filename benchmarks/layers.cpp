@@ -6,7 +6,7 @@
 // bias and activation) and input_gradient (what backward takes beyond weight_gradient), or backward
 // for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak;
 // memory. MODEL "image": other layers over 64 images; "sequence": layers over 32 sequences of 200
-// tokens. What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP
+// tokens; "activation": functions of a million numbers. What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP
 // and bytes (0: not counted) and FLOP/s.
 
 #include <benchmark/benchmark.h>
@@ -23,22 +23,38 @@
 #include "layers_of.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/kernels/sweep.hpp"
+#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/average_pooling1d.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/conv2d_transpose.hpp"
+#include "lockstep/layers/cropping2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/depthwise_conv2d.hpp"
 #include "lockstep/layers/embedding.hpp"
+#include "lockstep/layers/gaussian_noise.hpp"
 #include "lockstep/layers/gelu.hpp"
 #include "lockstep/layers/global_average_pooling1d.hpp"
+#include "lockstep/layers/global_max_pooling1d.hpp"
 #include "lockstep/layers/group_normalization.hpp"
 #include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/lstm.hpp"
+#include "lockstep/layers/masking.hpp"
 #include "lockstep/layers/max_pooling1d.hpp"
 #include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/permute.hpp"
 #include "lockstep/layers/position_embedding.hpp"
+#include "lockstep/layers/repeat_vector.hpp"
+#include "lockstep/layers/rescaling.hpp"
 #include "lockstep/layers/rms_normalization.hpp"
+#include "lockstep/layers/separable_conv2d.hpp"
+#include "lockstep/layers/simple_rnn.hpp"
+#include "lockstep/layers/spatial_dropout1d.hpp"
+#include "lockstep/layers/spatial_dropout2d.hpp"
 #include "lockstep/layers/up_sampling2d.hpp"
 #include "lockstep/layers/zero_padding2d.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
@@ -269,10 +285,31 @@ void add_image_layers() {
   add_image_layer.operator()<ls::DepthwiseConv2D<3, ls::Linear, depthwise>>("depthwise_conv2d");
   add_image_layer.operator()<ls::Conv2D<64, 3, ls::Linear, groups>>("conv2d_groups");
   add_image_layer.operator()<ls::Conv2D<64, 3, ls::Linear, gaps>>("conv2d_dilation");
+  constexpr ls::SeparableConv2DOptions separable{.padding = ls::Padding::same, .use_bias = false};
+  constexpr ls::Conv2DTransposeOptions doubles{
+      .stride = 2, .padding = ls::Padding::same, .use_bias = false};
+  add_image_layer.operator()<ls::SeparableConv2D<64, 3, ls::Linear, separable>>("separable_conv2d");
+  add_image_layer.operator()<ls::Conv2DTranspose<32, 3, ls::Linear, doubles>>("conv2d_transpose");
   add_image_layer.operator()<ls::GroupNormalization<8>>("group_normalization");
   add_image_layer.operator()<ls::RMSNormalization<>>("rms_normalization");
   add_image_layer.operator()<ls::ZeroPadding2D<1>>("zero_padding2d");
   add_image_layer.operator()<ls::UpSampling2D<>>("up_sampling2d");
+  add_image_layer.operator()<ls::Cropping2D<1>>("cropping2d");
+  add_image_layer.operator()<ls::Permute<3, 1, 2>>("permute");
+  add_image_layer.operator()<ls::SpatialDropout2D<0.5>>("spatial_dropout2d");
+  add_image_layer.operator()<ls::GaussianNoise<0.1>>("gaussian_noise");
+  add_image_layer.operator()<ls::Rescaling<0.5>>("rescaling");
+  add_image_layer.operator()<ls::Normalization<>>("normalization");
+  add_image_layer.operator()<ls::Softmax>("softmax");
+}
+
+/// An Activation of each function, as a layer by itself.
+template <class... Functions>
+void add_activations() {
+  using Values = ls::Shape<4096>;
+  (add_layer<ls::detail::LayerAt<0, ls::Activation<Functions>, Values>>(
+       "activation/" + std::string(Functions::name), 256, false),
+   ...);
 }
 
 }  // namespace
@@ -298,10 +335,23 @@ int main(int argc, char** argv) {
   constexpr ls::LSTMOptions all_states{.return_sequences = true};
   add_sequence_layer.operator()<ls::LSTM<64>>("lstm");
   add_sequence_layer.operator()<ls::Bidirectional<ls::LSTM<64, all_states>>>("bidirectional_lstm");
+  constexpr ls::GRUOptions reset_before{.reset_after = false};
   add_sequence_layer.operator()<ls::GRU<64>>("gru");
+  add_sequence_layer.operator()<ls::GRU<64, reset_before>>("gru_reset_before");
+  add_sequence_layer.operator()<ls::SimpleRNN<64>>("simple_rnn");
   add_sequence_layer.operator()<ls::Conv1D<128, 3, ls::ReLU>>("conv1d");
   add_sequence_layer.operator()<ls::MaxPooling1D<>>("max_pooling1d");
+  add_sequence_layer.operator()<ls::AveragePooling1D<>>("average_pooling1d");
   add_sequence_layer.operator()<ls::GlobalAveragePooling1D>("global_average_pooling1d");
+  add_sequence_layer.operator()<ls::GlobalMaxPooling1D>("global_max_pooling1d");
+  add_sequence_layer.operator()<ls::SpatialDropout1D<0.5>>("spatial_dropout1d");
+  add_sequence_layer.operator()<ls::GroupNormalization<8>>("group_normalization");
+  add_sequence_layer.operator()<ls::Masking<>>("masking");
+  add_layer<ls::detail::LayerAt<0, ls::RepeatVector<200>, ls::Shape<128>>>("sequence/repeat_vector",
+                                                                           32, false);
+  add_activations<ls::ReLU6, ls::LeakyReLU<>, ls::ELU, ls::SELU, ls::GELU, ls::GELUTanh, ls::SiLU,
+                  ls::Softplus, ls::Softsign, ls::Mish, ls::HardSigmoid, ls::HardSiLU, ls::Sigmoid,
+                  ls::Tanh, ls::Exponential>();
   // As in a GPT of characters.
   using Characters = ls::Sequence<64, 128>;
   const auto add_gpt_layer = []<class L, class In = Characters>(const std::string& name) {

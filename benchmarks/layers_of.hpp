@@ -19,12 +19,14 @@ template <class At>
 constexpr double product_flop(std::size_t samples) {
   double flop = 0;
   for (const auto& variable : At::info().variables)
-    if (variable.name == "kernel") {
+    if (variable.name.ends_with("kernel") && variable.name.find('/') == std::string_view::npos) {
+      // (Of two kernels, one after the other, too. A transposed one is applied to each input.)
+      constexpr bool of_input = At::Layer::name == "conv2d_transpose";
       constexpr auto extents = At::Output::extents;
-      const std::size_t positions = At::Output::size / extents[extents.size() - 1];
-      flop = 2.0 * static_cast<double>(variable.size() * positions * samples);
-    } else if (variable.name.ends_with("kernel") &&
-               variable.name.find('/') != std::string_view::npos) {
+      const std::size_t positions = of_input ? At::Input::size / variable.extents[3]
+                                             : At::Output::size / extents[extents.size() - 1];
+      flop += 2.0 * static_cast<double>(variable.size() * positions * samples);
+    } else if (variable.name.ends_with("kernel")) {
       // Of a part of the layer, for each token.
       flop += 2.0 * static_cast<double>(variable.size() *
                                         lockstep::positions_of<typename At::Input> * samples);
