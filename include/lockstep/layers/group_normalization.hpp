@@ -9,7 +9,6 @@
 #include "lockstep/core/constraint.hpp"
 #include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/group_normalization.hpp"
 #include "lockstep/layers/channels.hpp"
@@ -17,7 +16,7 @@
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
-#include "lockstep/layers/sequence_copies.hpp"
+#include "lockstep/layers/sequence_groups.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -73,32 +72,28 @@ struct GroupNormalization {
   static constexpr std::size_t scratch(std::size_t samples) {
     return 2 * groups<In> * padded_batch(samples);
   }
-  /// Of a Sequence: two copies with samples side by side.
-  template <class In>
-  static constexpr std::size_t temporary(std::size_t samples) {
-    return is_sequence<In> ? 2 * In::size * padded_batch(samples) : 0;
-  }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    if constexpr (is_sequence<In>) {
-      const auto [x, y] = side_by_side<In>(pass);
-      detail::copy_to_samples<In, T>(pass.x, x);
-      normalize<In, T>(x, pass, y);
-      detail::copy_to_rows<In, T>(y, pass.y);
-    } else {
-      normalize<In, T>(pass.x, pass, pass.y);
-    }
+    const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
+    T* const mean = pass.scratch.data();
+    if constexpr (is_sequence<In>)
+      detail::SequenceGroups<In, groups<In>, T>{pass.x, mean}.normalize(gamma, beta,
+                                                                        Options.epsilon, pass.y);
+    else
+      kernels::dispatch(kernels::GroupNormalization<T>{
+          detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), gamma, beta, Options.epsilon,
+          mean, mean + groups<In> * pass.x.stride(), pass.y.data()});
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    gradients_of<In, T>(pass, false);
+    gradients<In, T>(pass, nullptr);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    gradients_of<In, T>(pass, true);
+    gradients<In, T>(pass, pass.dx.data());
   }
 
  private:
@@ -107,47 +102,19 @@ struct GroupNormalization {
       Groups == -1 ? detail::channels<In> : static_cast<std::size_t>(Groups);
 
   template <class In, class T>
-  static void normalize(TensorView<const T> x, const ForwardPass<T>& pass, TensorView<T> y) {
-    const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
-    T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::GroupNormalization<T>{detail::channel_size<In>(x), groups<In>,
-                                                     x.data(), gamma, beta, Options.epsilon, mean,
-                                                     mean + groups<In> * x.stride(), y.data()});
-  }
-
-  /// Room for two arrays of a Sequence, as if its samples were no sequences.
-  template <class In, class Pass>
-  static auto side_by_side(const Pass& pass) {
-    const std::size_t samples = pass.x.samples() / positions_of<In>;
-    const std::size_t stride = padded_batch(samples);
-    using View = TensorView<typename decltype(pass.temporary)::element_type>;
-    return std::array{View{pass.temporary.data(), samples, In::size, stride},
-                      View{pass.temporary.data() + In::size * stride, samples, In::size, stride}};
-  }
-
-  template <class In, class T>
-  static void gradients_of(const BackwardPass<T>& pass, bool wants_dx) {
-    if constexpr (is_sequence<In>) {
-      const auto [x, dy] = side_by_side<In>(pass);
-      detail::copy_to_samples<In, T>(pass.x, x);
-      detail::copy_to_samples<In, T>(pass.dy, dy);
-      gradients<In, T>(x, dy, pass, wants_dx ? dy.data() : nullptr);
-      if (wants_dx) detail::copy_to_rows<In, T>(dy, pass.dx);
-    } else {
-      gradients<In, T>(pass.x, pass.dy, pass, wants_dx ? pass.dx.data() : nullptr);
-    }
-  }
-
-  template <class In, class T>
-  static void gradients(TensorView<const T> x, TensorView<const T> dy, const BackwardPass<T>& pass,
-                        T* dx) {
+  static void gradients(const BackwardPass<T>& pass, T* dx) {
     constexpr std::size_t channels = detail::channels<In>;
     std::array<double, 2 * channels> sums;
-    const T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::GroupNormalizationGradient<T>{
-        detail::channel_size<In>(x), groups<In>, x.data(), mean, mean + groups<In> * x.stride(),
-        detail::scale_and_center_of<Options>(pass.weights).gamma, dy.data(), dx, sums.data(),
-        sums.data() + channels});
+    T* const mean = pass.scratch.data();
+    const T* const gamma = detail::scale_and_center_of<Options>(pass.weights).gamma;
+    if constexpr (is_sequence<In>)
+      detail::SequenceGroups<In, groups<In>, T>{pass.x, mean}.gradients(
+          gamma, pass.dy, dx, sums.data(), sums.data() + channels);
+    else
+      kernels::dispatch(kernels::GroupNormalizationGradient<T>{
+          detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), mean,
+          mean + groups<In> * pass.x.stride(), gamma, pass.dy.data(), dx, sums.data(),
+          sums.data() + channels});
     detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(),
                                           sums.data() + channels);
   }

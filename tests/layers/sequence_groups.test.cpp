@@ -1,4 +1,5 @@
-// Layers over sequences that do not fit elsewhere, against Keras.
+#include "lockstep/layers/sequence_groups.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cstddef>
