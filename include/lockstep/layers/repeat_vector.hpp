@@ -1,6 +1,7 @@
 // RepeatVector: each sample as a sequence of itself.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 
@@ -37,7 +38,8 @@ struct RepeatVector {
     for (std::size_t f = 0; f < In::size; ++f) {
       const T* const from = pass.x.feature(f);
       T* const to = pass.y.feature(f);
-      for (std::size_t row = 0; row < pass.y.samples(); ++row) to[row] = from[row / Count];
+      for (std::size_t sample = 0; sample < pass.x.samples(); ++sample)
+        std::fill_n(to + sample * Count, Count, from[sample]);
     }
   }
 
