@@ -204,6 +204,10 @@ TEST_SUITE("meeting") {
     const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s), secret);
     CHECK(host.get() == list);
     CHECK(contains(captured.text(), "has no cluster secret"));
+    const std::string other = "goes at rank 0's proof: has it another secret";
+    const std::string text = captured.text();
+    CHECK(contains(text, other));  // once in five seconds, though it has called for one
+    CHECK(text.find(other) == text.rfind(other));
   }
 
   TEST_CASE("a meeting inside TLS: all, or one side only") {

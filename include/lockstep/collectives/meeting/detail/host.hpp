@@ -181,6 +181,8 @@ class MeetingHost {
         take_claim(guest, *message);
       if (!guest.connection.is_open()) return;
     }
+    if (!guest.connection.is_open() && guest.seal && guest.rank < 0 && secret_.is_set())
+      log_guest(guest, "goes at rank 0's proof: has it another secret (LOCKSTEP_CLUSTER_SECRET)?");
   }
 
   void take_hello(Guest& guest, const std::string& message) {
@@ -249,24 +251,20 @@ class MeetingHost {
     answer(guest, MeetingAnswer::Kind::refused, why);
   }
 
-  void log_guest(const Guest& guest, std::string_view what) const {
-    log_line(concat({"start-up: a process at ", guest.ip, " ", what, "; it is turned away"}));
-  }
-
-  [[nodiscard]] std::string missing() const {
-    std::string text;
-    int shown = 0;
-    for (std::size_t rank = 0; rank < addresses_.size(); ++rank)
-      if (addresses_[rank].empty() && shown++ < 20)
-        text += concat({text.empty() ? "rank " : ", ", rank});
-    return shown <= 20 ? text : concat({text, " and ", shown - 20, " more"});
+  // It calls again five times a second.
+  void log_guest(const Guest& guest, std::string_view what) {
+    std::string text = concat({"start-up: a process at ", guest.ip, " ", what});
+    if (text == last_logged_ && Clock::now() < logged_ + std::chrono::seconds(5)) return;
+    log_line(concat({text, "; it is turned away"}));
+    last_logged_ = std::move(text);
+    logged_ = Clock::now();
   }
 
   void report() {
     next_report_ += std::chrono::seconds(5);
-    log_line(
-        concat({"start-up: rank 0 waits at ", meeting_.address, " (port ",
-                port_of(own_name(listener_.get())), ") for ", missing(), " of ", meeting_.size}));
+    log_line(concat({"start-up: rank 0 waits at ", meeting_.address, " (port ",
+                     port_of(own_name(listener_.get())), ") for ", missing_ranks(addresses_),
+                     " of ", meeting_.size}));
   }
 
   [[noreturn]] void fail() const {
@@ -276,11 +274,11 @@ class MeetingHost {
         {.failed_rank = static_cast<int>(first - addresses_.begin()),
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason =
-             concat({"did not come to ", meeting_.address, ", where rank 0 waits for all within ",
-                     duration_text(options_.startup_timeout), "; missing: ", missing(),
-                     ". Are all started, and may they connect to this host's ports ", place_.port,
-                     " to ", std::min(65'535, place_.port + meeting_ports - 1), "?"})});
+         .reason = concat(
+             {"did not come to ", meeting_.address, ", where rank 0 waits for all within ",
+              duration_text(options_.startup_timeout), "; missing: ", missing_ranks(addresses_),
+              ". Are all started, and may they connect to this host's ports ", place_.port, " to ",
+              std::min(65'535, place_.port + meeting_ports - 1), "?"})});
   }
 
   const Meeting& meeting_;
@@ -295,6 +293,8 @@ class MeetingHost {
   std::list<Guest> guests_;
   std::vector<std::string> addresses_;  // by rank; empty: not there
   std::vector<Contest> contests_;       // by rank
+  std::string last_logged_;
+  Clock::time_point logged_{};
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
