@@ -2,6 +2,7 @@
 #include "lockstep/strategies/parameter_server.hpp"
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/data/tensor_slices.hpp"
@@ -23,6 +25,7 @@
 #include "lockstep/optimizers/schedules/exponential_decay.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
+#include "lockstep/training/preemption_signals.hpp"
 #include "support/any_optimizer.hpp"
 #include "support/certificates.hpp"
 #include "support/free_addresses.hpp"
@@ -279,6 +282,42 @@ TEST_CASE("parameter servers: a worker dies and comes back while the others go o
     CHECK(steps_after <= 33);
     CHECK(ends[0] == ends[1]);
   }
+}
+
+TEST_CASE("parameter servers: one that is told to stop keeps all updates for its successor") {
+  const TemporaryFolder folder;
+  Job job(1, 1, ls::SGD{.learning_rate = 0.1});
+  job.options.backup_dir = folder.path();
+  job.options.backup_freq = 1000;
+  // While it lives, a signal does not end this program.
+  std::optional<ls::detail::PreemptionSignals> signals(std::in_place);
+  std::atomic<bool> has_successor{false};
+  const auto serve = [&] {
+    return job.process(ls::TaskType::ps, 0, [](auto& model) {
+      model.fit(ls::from_tensor_slices(TinyData(4).x, TinyData(4).y).batch(4));
+    });
+  };
+  std::int64_t updates = 0;
+  std::thread worker([&] {
+    job.failures[0] = job.process(ls::TaskType::worker, 0, [&](auto& model) {
+      Recorder recorder;
+      recorder.at_batch_end = [&](ls::Training&, std::int64_t, ls::Logs&) {
+        if (recorder.count("batch_end") != 7) return;
+        ::raise(SIGTERM);
+        for (int i = 0; !has_successor && i < 6000; ++i) std::this_thread::sleep_for(10ms);
+      };
+      model.fit(data(), {.epochs = 4, .verbose = 0}, recorder);
+      updates = model.iterations();
+    });
+  });
+  const std::string end = serve();
+  CHECK(end == "parameter server 0 was told to stop; started again, it goes on from its backup");
+  signals.reset();  // forgets the signal, which the server has answered
+  has_successor = true;
+  job.ends[0] = serve();
+  worker.join();
+  all_went_well(job);
+  CHECK(updates == 20);
 }
 
 TEST_CASE("parameter servers: nobody waits for a worker whose fit an exception has ended") {

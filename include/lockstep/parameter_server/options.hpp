@@ -45,7 +45,7 @@ struct ParameterServerOptions {
   /// all workers have ended. Empty: there are no backups. Servers may share a folder.
   std::string backup_dir{};
   /// After how many updates a server writes that file anew. Those since the last one are lost with
-  /// the server.
+  /// a server that dies, but not with one that is told to stop (SIGTERM, SIGINT, SIGHUP, SIGUSR1).
   std::int64_t backup_freq = 100;
 
   /// Throws ConfigurationError when an option makes no sense.

@@ -10,6 +10,7 @@
 
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/parameter_server/backup.hpp"
 #include "lockstep/parameter_server/connection.hpp"
 #include "lockstep/parameter_server/detail/fits.hpp"
@@ -33,7 +34,8 @@ class ParameterServer {
 
   /// Returns when all workers have said goodbye; or the chief has, and no other one has been
   /// connected for `timeout`. Throws CollectiveError when no worker has been connected for
-  /// `startup_timeout`, and what the keeper throws.
+  /// `startup_timeout`, Preempted when the process was told to stop, after a last backup, and what
+  /// the keeper throws.
   void serve();
 
  private:
@@ -56,8 +58,10 @@ class ParameterServer {
   void name_stranger(std::string_view host, std::string_view why);
   void tend();
   [[nodiscard]] bool is_over();
+  [[noreturn]] void leave_early(ExitCode code);
   void stop() noexcept;
 
+  ShardKeeper& keeper_;
   const PsPlace place_;
   const ParameterServerOptions& options_;
   const PsTrust& trust_;

@@ -22,7 +22,8 @@ LOCKSTEP_INLINE ParameterServer::ParameterServer(ShardKeeper& keeper, PsPlace pl
                                                  const ParameterServerOptions& options,
                                                  const PsTrust& trust,
                                                  const MeetingSocket& listener)
-    : place_(std::move(place)),
+    : keeper_(keeper),
+      place_(std::move(place)),
       options_(options),
       trust_(trust),
       listener_(listener),
@@ -36,6 +37,7 @@ LOCKSTEP_INLINE void ParameterServer::serve() {
   fits_.restore(backup_);
   last_connected_ = members_.fit_began = members_.last_progress = Clock::now();
   while (!is_over()) {
+    if (const ExitCode told = keeper_.told_to_stop(); told != ExitCode::success) leave_early(told);
     pollfd ready{listener_.get(), POLLIN, 0};
     if (::poll(&ready, 1, 50) > 0) accept();
     tend();
@@ -44,6 +46,21 @@ LOCKSTEP_INLINE void ParameterServer::serve() {
   if (failure_) std::rethrow_exception(failure_);
   const PsMember& chief = members_.list.front();
   if (chief.has_left && chief.has_finished) backup_.remove();
+}
+
+// Workers wait for a successor, as for that of a server that has died, and none of their updates is
+// lost.
+LOCKSTEP_INLINE void ParameterServer::leave_early(ExitCode code) {
+  stop();
+  bool backs_up = false;
+  {
+    const Lock lock(members_.mutex);
+    backs_up = fits_.copy_for(backup_, true);
+  }
+  if (backs_up) backup_.write();
+  throw Preempted(concat({"parameter server ", place_.index, " was told to stop",
+                          backup_.is_on() ? "; started again, it goes on from its backup" : ""}),
+                  code);
 }
 
 // What is due from time to time.
@@ -78,7 +95,9 @@ LOCKSTEP_INLINE bool ParameterServer::is_over() {
   if (std::ranges::all_of(members_.list, [](const PsMember& member) { return member.has_left; }))
     return true;
   const auto alone = now - last_connected_;
-  if (members_.list.front().has_left && alone > options_.timeout) {
+  const PsMember& chief = members_.list.front();
+  const bool is_told = keeper_.told_to_stop() != ExitCode::success;
+  if (chief.has_left && (alone > options_.timeout || (is_told && chief.has_finished))) {
     place_.say("the chief has finished, and no other worker is there: it ends");
     return true;
   }

@@ -11,6 +11,7 @@
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/collectives/data_type.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -57,6 +58,10 @@ class ShardKeeper {
   virtual void restore(const TrainingState& backup) = 0;
   /// Bytes of all arrays of a backup.
   [[nodiscard]] virtual std::uint64_t backup_bytes() const = 0;
+
+  /// The exit code for the signal that has told this process to stop; success while none has. Asked
+  /// at any time.
+  [[nodiscard]] virtual ExitCode told_to_stop() const noexcept { return ExitCode::success; }
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

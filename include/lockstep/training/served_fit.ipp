@@ -20,6 +20,7 @@
 #include "lockstep/step/updater.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/model_state.hpp"
+#include "lockstep/training/preemption_signals.hpp"
 #include "lockstep/training/served_fit.hpp"
 #include "lockstep/training/trainer.hpp"
 
@@ -112,8 +113,10 @@ inline void abandon_servers(ParameterServers& servers) noexcept {
 template <class T>
 class TrainerShard final : public ShardKeeper {
  public:
-  TrainerShard(Trainer<T>& trainer, const ParameterServers& servers)
+  TrainerShard(Trainer<T>& trainer, const ParameterServers& servers,
+               const PreemptionSignals& signals)
       : trainer_(trainer),
+        signals_(signals),
         range_(shard_range(trainer.variables(), static_cast<std::size_t>(servers.server()),
                            static_cast<std::size_t>(servers.count()))),
         status_size_(trainer.workspace(0).pack_status().size()) {}
@@ -179,6 +182,7 @@ class TrainerShard final : public ShardKeeper {
   [[nodiscard]] std::uint64_t backup_bytes() const override {
     return detail::state_bytes(trainer_);
   }
+  [[nodiscard]] ExitCode told_to_stop() const noexcept override { return signals_.received(); }
 
  private:
   [[nodiscard]] std::span<T> values() const {
@@ -186,16 +190,24 @@ class TrainerShard final : public ShardKeeper {
   }
 
   Trainer<T>& trainer_;
+  const PreemptionSignals& signals_;
   const ShardRange range_;
   const std::size_t status_size_;
 };
 
 template <class T>
 void serve_fits(Trainer<T>& trainer, ParameterServers& servers) {
-  TrainerShard<T> shard(trainer, servers);
+  PreemptionSignals signals;
+  TrainerShard<T> shard(trainer, servers, signals);
   log_line(concat({"parameter server ", servers.server(), " of ", servers.count(), " serves ",
                    servers.workers(), " workers"}));
-  servers.serve(shard);
+  try {
+    servers.serve(shard);
+  } catch (const Preempted&) {
+    signals.answered();
+    throw;
+  }
+  signals.answered();  // it ends in any case
   throw Served(concat({"parameter server ", servers.server(), ": all workers have finished"}));
 }
 

@@ -35,8 +35,9 @@ class PsFits {
 
   /// Once enough time has passed, a round ends without those that have not come.
   void end_round_if_complete();
-  /// Copies the state for a backup that is due; whether one is.
-  [[nodiscard]] bool copy_for(PsBackup& backup);
+  /// Copies the state for a backup that is due, as the last one is after any update; whether one
+  /// is.
+  [[nodiscard]] bool copy_for(PsBackup& backup, bool is_last = false);
 
  private:
   using Clock = PsMembers::Clock;

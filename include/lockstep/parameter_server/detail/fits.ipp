@@ -33,9 +33,9 @@ LOCKSTEP_INLINE void PsFits::restore(const PsBackup& backup) {
   if (has_state_) place_.say("goes on from its backup");
 }
 
-LOCKSTEP_INLINE bool PsFits::copy_for(PsBackup& backup) {
-  if (!backup.is_on() || !has_state_ || (!backup_is_due_ && updates_ < options_.backup_freq))
-    return false;
+LOCKSTEP_INLINE bool PsFits::copy_for(PsBackup& backup, bool is_last) {
+  const bool is_due = backup_is_due_ || updates_ >= (is_last ? 1 : options_.backup_freq);
+  if (!backup.is_on() || !has_state_ || !is_due) return false;
   backup.copy(keeper_, progress_);
   updates_ = 0;
   backup_is_due_ = false;
