@@ -38,6 +38,10 @@ TEST_CASE_TEMPLATE("channel scaling: forward, gradients and padding against loop
     double sums[2], products[2], expected_sums[2] = {}, expected_products[2] = {};
     kernels::dispatch(kernels::ScaleChannels<T>{size, x.data(), mean.data(), scale.data(),
                                                 offset.data(), T(0), y.data()});
+    // With something added to it:
+    const Array<T> sum(elements, T(7));
+    kernels::dispatch(kernels::ScaleChannels<T>{size, x.data(), mean.data(), scale.data(),
+                                                offset.data(), T(0), sum.data(), dy.data()});
     kernels::dispatch(kernels::ChannelGradients<T>{size, delta, sums, products});
     kernels::dispatch(
         kernels::ChannelInputGradient<T>{size, delta, slope.data(), mean.data(), dx.data()});
@@ -49,14 +53,17 @@ TEST_CASE_TEMPLATE("channel scaling: forward, gradients and padding against loop
           deviation * static_cast<double>(scale[c]) + static_cast<double>(offset[c]);
       const double gradient = value <= 0 ? 0 : static_cast<double>(dy[i]);
       if (i % 32 >= 21) {
-        worst = std::max(
-            {worst, std::abs(static_cast<double>(y[i])), std::abs(static_cast<double>(dx[i]))});
+        worst =
+            std::max({worst, std::abs(static_cast<double>(y[i])),
+                      std::abs(static_cast<double>(sum[i])), std::abs(static_cast<double>(dx[i]))});
         continue;
       }
       expected_sums[c] += gradient;
       expected_products[c] += gradient * deviation;
       worst = std::max(
           {worst, std::abs(static_cast<double>(y[i]) - std::max(value, 0.0)),
+           std::abs(static_cast<double>(sum[i]) -
+                    std::max(value + static_cast<double>(dy[i]), 0.0)),
            std::abs(static_cast<double>(dx[i]) - gradient * static_cast<double>(scale[c]) -
                     deviation * static_cast<double>(slope[c]) - static_cast<double>(mean[c]))});
     }

@@ -3,12 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/flatten.hpp"
@@ -52,6 +55,43 @@ static_assert(std::is_same_v<
 static_assert(std::is_same_v<
               ls::Parallel<ls::Concatenate, ls::Identity, ls::Identity>::Output<ls::Shape<2, 2, 3>>,
               ls::Shape<2, 2, 6>>);
+
+// Blocks as ResNet has them. The layers of the second kind inherit from the first, and so promise
+// nothing: they neither write sums nor add to gradients, and no layer does the work of another.
+template <std::size_t Filters, std::size_t Kernel, std::size_t Stride>
+using Convolution = ls::Conv2D<Filters, Kernel, ls::Linear,
+                               ls::Conv2DOptions{.stride = Stride, .padding = ls::Padding::same}>;
+struct Fused {
+  template <std::size_t Filters, std::size_t Kernel, std::size_t Stride>
+  using Convolve = Convolution<Filters, Kernel, Stride>;
+  using Normalize = ls::BatchNormalization<>;
+  using Activate = ls::Activation<ls::ReLU>;
+};
+template <std::size_t Filters, std::size_t Kernel, std::size_t Stride>
+struct PlainConvolution : Convolution<Filters, Kernel, Stride> {};
+struct PlainNormalization : ls::BatchNormalization<> {};
+struct PlainActivation : ls::Parallel<ls::Concatenate, ls::Activation<ls::ReLU>> {};
+struct Plain {
+  template <std::size_t Filters, std::size_t Kernel, std::size_t Stride>
+  using Convolve = PlainConvolution<Filters, Kernel, Stride>;
+  using Normalize = PlainNormalization;
+  using Activate = PlainActivation;
+};
+template <class L, std::size_t Channels>
+using ResidualNet = ls::Sequential<
+    ls::Input<4, 5, Channels>, typename L::template Convolve<Channels, 3, 1>,
+    ls::Sequential<
+        ls::Residual<typename L::template Convolve<Channels, 3, 1>, typename L::Normalize,
+                     typename L::Activate, typename L::template Convolve<Channels, 3, 1>,
+                     typename L::Normalize>,
+        typename L::Activate>,
+    ls::Residual<typename L::template Convolve<Channels, 3, 1>, typename L::Activate>,
+    ls::Residual<ls::Sequential<typename L::template Convolve<5, 3, 2>, typename L::Normalize,
+                                typename L::Activate, typename L::template Convolve<5, 3, 1>,
+                                typename L::Normalize>,
+                 ls::Sequential<typename L::template Convolve<5, 1, 2>, typename L::Normalize>>,
+    typename L::Activate, ls::Residual<typename L::template Convolve<5, 1, 1>>,
+    typename L::Activate, ls::Flatten, ls::Dense<2>>;
 
 }  // namespace
 
@@ -160,4 +200,34 @@ TEST_CASE("Parallel: with a branch that has no mask all tokens count, as in Kera
   CHECK(
       mask_after<ls::Residual<ls::Flatten, ls::Dense<10>, ls::Reshape<5, 2>, ls::ToSequence>>(mask)
           .empty());
+}
+
+TEST_CASE_TEMPLATE("Residual: what is done in one pass equals what is done layer by layer",
+                   Channels, ls::Shape<3>, ls::Shape<17>) {
+  // (17 channels: by Winograd's algorithm.)
+  for (const std::size_t samples : {1U, 9U, 17U}) {
+    NetRunner<ResidualNet<Fused, Channels::size>> fused(5);
+    NetRunner<ResidualNet<Plain, Channels::size>> plain(5);
+    CHECK(fused.run(samples) == doctest::Approx(plain.run(samples)).epsilon(1e-12));
+    const auto compare = [](const std::vector<double>& got, const std::vector<double>& expected) {
+      REQUIRE(got.size() == expected.size());
+      double worst = 0;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        worst = std::max(worst, std::abs(got[i] - expected[i]) / (1 + std::abs(expected[i])));
+      CHECK(worst < 1e-11);
+      return worst;
+    };
+    compare(fused.outputs(), plain.outputs());
+    compare(fused.gradients(), plain.gradients());
+    compare(fused.input_gradient(), plain.input_gradient());
+  }
+}
+
+TEST_CASE("Residual: gradients through a sum and its activation equal finite differences") {
+  check_gradients<ResidualNet<Fused, 3>>(5);
+}
+
+TEST_CASE("Residual: a sum that the last layer writes has no array of its own") {
+  using In = ls::Shape<4, 5, 3>;
+  CHECK(ResidualNet<Fused, 3>::scratch<In>(16) < ResidualNet<Plain, 3>::scratch<In>(16));
 }

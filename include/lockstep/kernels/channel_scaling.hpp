@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
@@ -26,8 +27,8 @@ LOCKSTEP_KERNEL void for_each_feature(const ChannelSize& s, const F& f) {
 
 }  // namespace detail
 
-/// y = max((x - mean[c]) * scale[c] + offset[c], minimum), for kernels::dispatch; zero in the
-/// padding, which grows in no layer then. NaN stays.
+/// y = max((x - mean[c]) * scale[c] + offset[c] + addend, minimum), for kernels::dispatch; zero in
+/// the padding, which grows in no layer then. NaN stays.
 template <class T>
 struct ScaleChannels {
   ChannelSize size;
@@ -37,9 +38,23 @@ struct ScaleChannels {
   const T* offset = nullptr;
   T minimum = -std::numeric_limits<T>::infinity();
   T* y = nullptr;
+  const T* addend = nullptr;  ///< as large as x; null: zero
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
+    if (addend == nullptr)
+      scale_all<Isa>([](const auto& value, std::size_t) LOCKSTEP_KERNEL_LAMBDA { return value; });
+    else
+      scale_all<Isa>([other = addend](const auto& value, std::size_t element)
+                         LOCKSTEP_KERNEL_LAMBDA {
+                           using P = std::remove_cvref_t<decltype(value)>;
+                           return value + P(other + element);
+                         });
+  }
+
+ private:
+  template <class Isa, class Add>
+  LOCKSTEP_KERNEL void scale_all(const Add& add) const {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P least(minimum);
@@ -53,8 +68,9 @@ struct ScaleChannels {
               s.samples,
               [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
                 for (std::size_t v = 0; v < Vectors; ++v) {
-                  const P value = multiply_add(P(from + i + v * P::size) - center, factor, shift);
-                  keep(max(least, value)).store(to + i + v * P::size);
+                  const std::size_t place = i + v * P::size;
+                  const P value = multiply_add(P(from + place) - center, factor, shift);
+                  keep(max(least, add(value, feature + place))).store(to + place);
                 }
               });
         });
@@ -104,6 +120,7 @@ struct ChannelGradients {
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
+    constexpr std::size_t ahead = 4096 / sizeof(T);
     const ScaledDelta<T> d = delta;
     double* const totals = sums;
     double* const product_totals = products;
@@ -115,6 +132,9 @@ struct ChannelGradients {
             LOCKSTEP_KERNEL_LAMBDA { return d.template of_channel<P>(channel); },
         [&](const auto& channel, std::size_t element, const auto& keep, P& sum, P& product)
             LOCKSTEP_KERNEL_LAMBDA {
+              // (Hardware prefetchers stop at the end of each page.)
+              __builtin_prefetch(d.x + element + ahead, 0, 2);
+              __builtin_prefetch(d.dy + element + ahead, 0, 2);
               P gradient, deviation;
               d.get(channel, element, gradient, deviation);
               gradient = keep(gradient);

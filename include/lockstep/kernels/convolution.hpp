@@ -26,8 +26,8 @@ namespace detail {
 template <class T>
 class Accumulation {
  public:
-  Accumulation(const Target<T>& target, const Steps& steps, const T* bias, Finish<T> finish)
-      : block_{target, segments_.data(), 0, steps, {false, bias}, {}}, finish_(finish) {}
+  Accumulation(const Target<T>& target, const Steps& steps, const Onto<T>& onto, Finish<T> finish)
+      : block_{target, segments_.data(), 0, steps, onto, {}}, finish_(finish) {}
   Accumulation(const Accumulation&) = delete;
 
   void add(const T* a, const T* b, std::size_t count) {
@@ -86,7 +86,7 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
             {y + ((row * s.out_width + column) * filters + group * s.filters) * s.batch, s.filters,
              s.batch, s.batch, s.filters * s.batch},
             {.a_row = 1, .a = filters, .b = {s.batch}},
-            bias == nullptr ? nullptr : bias + group * s.filters, finish);
+            {.bias = bias == nullptr ? nullptr : bias + group * s.filters}, finish);
         for (std::size_t i = 0; i < tap_rows.count; ++i)
           for (std::size_t run = 0; run < runs; ++run) {
             const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(run);
@@ -102,10 +102,11 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
 
 /// dx[pixel][channel][b] = finish(bias[channel] + sum over the outputs that saw it of weights *
 /// dy). bias may be null: zero. (With these it is the forward of a transposed convolution; not
-/// where each channel has filters of its own.)
+/// where each channel has filters of its own.) With `adds`, the sum is added to what dx holds; that
+/// neither.
 template <class T>
 void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx,
-                                const T* bias = nullptr, Finish<T> finish = {}) {
+                                const T* bias = nullptr, Finish<T> finish = {}, bool adds = false) {
   if (s.batch == 0) return;
   if (s.is_depthwise()) return dispatch(DepthwiseInputGradient<T>{s, weights, dy, dx});
   const std::size_t channels = s.all_channels(), filters = s.all_filters();
@@ -120,7 +121,7 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
             {dx + ((row * s.width + column) * channels + group * s.channels) * s.batch, s.channels,
              s.batch, s.batch},
             {.a_row = filters, .a = 1, .b = {s.batch}},
-            bias == nullptr ? nullptr : bias + group * s.channels, finish);
+            {adds, bias == nullptr ? nullptr : bias + group * s.channels}, finish);
         for (std::size_t i = 0; i < tap_rows.count; ++i)
           for (std::size_t j = 0; j < taps.count; ++j) {
             const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(j);
@@ -139,12 +140,12 @@ LOCKSTEP_INSTANCE(void convolution_forward<float>(const ConvolutionSize&, const 
                                                   Finish<float>));
 LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*,
                                                          const float*, float*, const float*,
-                                                         Finish<float>));
+                                                         Finish<float>, bool));
 LOCKSTEP_INSTANCE(void convolution_forward<double>(const ConvolutionSize&, const double*,
                                                    const double*, const double*, double*,
                                                    Finish<double>));
 LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*,
                                                           const double*, double*, const double*,
-                                                          Finish<double>));
+                                                          Finish<double>, bool));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

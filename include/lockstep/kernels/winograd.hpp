@@ -24,6 +24,7 @@ struct WinogradTiles {
   const T* weights = nullptr;  ///< as WinogradWeights leaves them
   const T* bias = nullptr;     ///< null: zero
   T minimum = -std::numeric_limits<T>::infinity();
+  bool adds = false;  ///< to what y holds
   T* y = nullptr;
   T* inputs = nullptr;  ///< scratch: detail::winograd_inputs(channels)
 
@@ -91,6 +92,7 @@ struct WinogradTiles {
                       line = size.out_width * pixel, rows = std::min(R, size.filters - filter);
     const bool two_rows = row + 1 < size.out_height, two_columns = column + 1 < size.out_width;
     const P least(minimum);
+    const bool onto = adds;
     T* to = y + row * line + column * pixel + filter * batch + sample;
     for (std::size_t r = 0; r < rows; ++r, to += batch) {
       const P constant(bias == nullptr ? T(0) : bias[filter + r]);
@@ -103,12 +105,20 @@ struct WinogradTiles {
                   products[12 + j][r][c], first[j], second[j]);
         outputs(first[0], first[1], first[2], first[3], pixels[0], pixels[1]);
         outputs(second[0], second[1], second[2], second[3], pixels[2], pixels[3]);
+        T* const at = to + c * P::size;
+        if (onto) {
+          pixels[0] += P(at);
+          if (two_columns) pixels[1] += P(at + pixel);
+          if (two_rows) {
+            pixels[2] += P(at + line);
+            if (two_columns) pixels[3] += P(at + line + pixel);
+          }
+        }
 #pragma GCC unroll 4
         for (std::size_t i = 0; i < 4; ++i) {
           pixels[i] += constant;
           pixels[i] = select(pixels[i] < least, least, pixels[i]);
         }
-        T* const at = to + c * P::size;
         pixels[0].store(at);
         if (two_columns) pixels[1].store(at + pixel);
         if (two_rows) {
@@ -140,12 +150,12 @@ namespace detail {
 /// `s`: of x and y. The weights may be turned round.
 template <class T>
 void winograd(const ConvolutionSize& s, const T* x, WinogradWeights<T> weights, const T* bias,
-              T minimum, T* y, T* scratch) {
+              T minimum, bool adds, T* y, T* scratch) {
   if (s.batch == 0) return;
   weights.to = scratch + winograd_inputs(s.channels);
   dispatch(weights);
   for (std::size_t row = 0; row < s.out_height; row += 2)
-    dispatch(WinogradTiles<T>{s, row, x, weights.to, bias, minimum, y, scratch});
+    dispatch(WinogradTiles<T>{s, row, x, weights.to, bias, minimum, adds, y, scratch});
 }
 
 }  // namespace detail
@@ -155,25 +165,26 @@ void winograd(const ConvolutionSize& s, const T* x, WinogradWeights<T> weights, 
 template <class T>
 void winograd_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias,
                       T minimum, T* y, T* scratch) {
-  detail::winograd<T>(s, x, {s.channels, s.filters, false, weights}, bias, minimum, y, scratch);
+  detail::winograd<T>(s, x, {s.channels, s.filters, false, weights}, bias, minimum, false, y,
+                      scratch);
 }
 
 /// As convolution_input_gradient, where uses_winograd(s).
 template <class T>
 void winograd_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx,
-                             T* scratch) {
+                             T* scratch, bool adds = false) {
   detail::winograd<T>(detail::turned_round(s), dy, {s.channels, s.filters, true, weights}, nullptr,
-                      -std::numeric_limits<T>::infinity(), dx, scratch);
+                      -std::numeric_limits<T>::infinity(), adds, dx, scratch);
 }
 
 LOCKSTEP_INSTANCE(void winograd_forward<float>(const ConvolutionSize&, const float*, const float*,
                                                const float*, float, float*, float*));
 LOCKSTEP_INSTANCE(void winograd_input_gradient<float>(const ConvolutionSize&, const float*,
-                                                      const float*, float*, float*));
+                                                      const float*, float*, float*, bool));
 LOCKSTEP_INSTANCE(void winograd_forward<double>(const ConvolutionSize&, const double*,
                                                 const double*, const double*, double, double*,
                                                 double*));
 LOCKSTEP_INSTANCE(void winograd_input_gradient<double>(const ConvolutionSize&, const double*,
-                                                       const double*, double*, double*));
+                                                       const double*, double*, double*, bool));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

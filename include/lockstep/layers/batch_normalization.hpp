@@ -91,6 +91,12 @@ struct BatchNormalization {
   template <class In>
   using Output = In;
 
+  using JoinsSums = BatchNormalization;
+  template <class In>
+  static constexpr bool adds_to_output = detail::is_identity<Activation>;
+  template <class In, class T>
+  static constexpr bool keeps_dy = detail::is_fused<Activation, T>;
+
   template <class In>
   static constexpr auto variables = detail::scale_and_center<In, Options>();
 
@@ -142,9 +148,10 @@ struct BatchNormalization {
       kept.offset[c] = T(0);
       if constexpr (Options.center) kept.offset[c] = pass.weights[beta][c];
     }
-    kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale,
-                                                kept.offset, detail::fused_minimum<Activation, T>(),
-                                                pass.y.data()});
+    kernels::dispatch(kernels::ScaleChannels<T>{
+        s, pass.x.data(), kept.mean, kept.scale, kept.offset,
+        detail::is_identity<Activation> ? pass.minimum : detail::fused_minimum<Activation, T>(),
+        pass.y.data(), pass.addend});
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activate<Activation, T>(In::size * s.stride, pass.y.data(), pass.y.data(),
                                       kept.activation_slope);

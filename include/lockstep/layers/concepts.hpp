@@ -78,8 +78,8 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 ///     shapes that L cannot take, before Output<In> is asked. Position is the layer's in its
 ///     Sequential; a static_assert over a concept of both puts them beside the message on every
 ///     compiler.
-/// A layer may also satisfy InPlaceLayer, AnnouncingLayer and FusibleLayer, which save time,
-/// SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other layers.
+/// A layer may also satisfy InPlaceLayer, AnnouncingLayer, SummingLayer and FusibleLayer, which
+/// save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other layers.
 ///
 /// Minimal model:
 /// @code
@@ -122,6 +122,18 @@ concept InPlaceLayer = requires { requires L::backward_in_place; };
 /// and changes the gradients afterwards, promises nothing.)
 template <class L>
 concept AnnouncingLayer = requires { requires std::is_same_v<typename L::AnnouncesGradients, L>; };
+
+/// A layer that takes part in the sum of branches (Residual, Parallel<Add, ...>), which spares
+/// passes over memory. `L::JoinsSums` is L itself (a type, for the reason that AnnouncesGradients is
+/// one), and what L can do is true, for T = float and double:
+///  1. `L::template adds_to_output<In>`: forward writes max(output + pass.addend, pass.minimum);
+///     backward then has that as y, or nothing of use.
+///  2. `L::template keeps_dy<In, T>`: where pass.keeps_dy says so, backward does not write to dy.
+///  3. `L::template adds_to_dx<In, T>`: where pass.adds_to_dx says so, backward adds to what dx
+///     holds.
+///  4. `L::template adds_to_dy<In, T>`: both of these, and also where dx is dy.
+template <class L>
+concept SummingLayer = requires { requires std::is_same_v<typename L::JoinsSums, L>; };
 
 /// A layer that a model can fuse with its neighbours: with an Activation after it (1 to 3), and in
 /// backward with the activation of the layer before it (4). Names, summary and saved state stay

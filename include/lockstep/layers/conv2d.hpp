@@ -64,6 +64,7 @@ struct Conv2D
   static constexpr std::string_view name = "conv2d";
   static constexpr std::string_view class_name = "Conv2D";
   using AnnouncesGradients = Conv2D;
+  using JoinsSums = Conv2D;
 
   template <std::size_t Position, class In>
   static consteval bool check() {

@@ -110,6 +110,11 @@ template <class Geometry, class Activation, bool UseBias>
 struct ConvolutionLayer : Geometry {
   static constexpr bool keeps_padding = true;
 
+  template <class In, class T>
+  static constexpr bool keeps_dy = is_identity<Activation>;
+  template <class In, class T>
+  static constexpr bool adds_to_dx = !Geometry::template size<In>(16).is_depthwise();
+
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
     return slope_size<Activation>(outputs(Geometry::template size<In>(stride)));
@@ -153,9 +158,10 @@ struct ConvolutionLayer : Geometry {
     const T* const weights = pass.weights[0].data();
     if constexpr (uses_winograd<In>)
       kernels::winograd_input_gradient<T>(size, weights, pass.dy.data(), pass.dx.data(),
-                                          pass.temporary.data());
+                                          pass.temporary.data(), pass.adds_to_dx);
     else
-      kernels::convolution_input_gradient<T>(size, weights, pass.dy.data(), pass.dx.data());
+      kernels::convolution_input_gradient<T>(size, weights, pass.dy.data(), pass.dx.data(), nullptr,
+                                             {}, pass.adds_to_dx);
   }
 
  private:

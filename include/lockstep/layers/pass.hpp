@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -31,6 +32,11 @@ struct ForwardPass {
   const T** mask_of_y = nullptr;  ///< see set_mask
   std::span<T> temporary = {};    ///< at least temporary<In>(x.stride()) elements; others' next
 
+  // Of a SummingLayer with adds_to_output: y = max(its output + addend, minimum).
+  const T* addend = nullptr;  ///< as large as y; null: zero
+  static constexpr T no_minimum = -std::numeric_limits<T>::infinity();
+  T minimum = no_minimum;
+
   /// Says which rows of y count, with an array that lives until backward, in scratch or `mask`;
   /// null: all do. (Unless a layer says so, those of x, if it is applied row by row or keeps_mask.)
   void set_mask(const T* rows) const {
@@ -53,6 +59,9 @@ struct BackwardPass {
   Slices<T> gradients;  ///< of `variables`: assign the sum over the samples, do not accumulate
   std::span<T> scratch;
   std::span<T> temporary = {};  ///< as in forward; what forward has left there is gone
+  bool keeps_dy = false;        ///< of a SummingLayer with keeps_dy: dy is needed afterwards
+  T* spare = nullptr;           ///< then perhaps: an array as large as dy, for anything
+  bool adds_to_dx = false;      ///< of one with adds_to_dx: dx holds what its gradient is added to
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -15,6 +15,7 @@
 #include "lockstep/layers/attention_parts.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/network/branches.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/merge.hpp"
@@ -44,8 +45,8 @@ concept AttentionBranches =
 /// @endcode
 template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
           MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
-struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBranch> {
-  using Base = detail::ParallelLayers<false, Add, QueryBranch, ValueBranch>;
+struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBranch, ValueBranch> {
+  using Base = detail::ParallelLayers<false, detail::NoMerge, QueryBranch, ValueBranch>;
 
   static constexpr std::string_view name = "cross_attention";
   static constexpr std::size_t layer_count = Base::layer_count + 1;
@@ -109,7 +110,7 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
+    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch);
     const std::size_t samples = samples_of<In>(pass.x);
     const T* masks[2];
     for (std::size_t b = 0; b < 2; ++b)
@@ -132,7 +133,7 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
+    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch);
     const std::size_t samples = samples_of<In>(pass.x);
     const TensorView<T> gradients[2] = {
         detail::tensor_size<Queries<In>>.view(pass.temporary.data(), samples),

@@ -64,6 +64,36 @@ inline constexpr bool keeps_mask<L> = requires { requires L::keeps_mask; };
 template <class L>
 inline constexpr bool keeps_padding = requires { requires L::keeps_padding; };
 
+/// Whether L can do so, as SummingLayer says.
+template <class L, class In>
+consteval bool adds_to_output() {
+  if constexpr (SummingLayer<L> && requires { L::template adds_to_output<In>; })
+    return L::template adds_to_output<In>;
+  else
+    return false;
+}
+template <class L, class In, class T>
+consteval bool keeps_dy() {
+  if constexpr (SummingLayer<L> && requires { L::template keeps_dy<In, T>; })
+    return L::template keeps_dy<In, T>;
+  else
+    return false;
+}
+template <class L, class In, class T>
+consteval bool adds_to_dx() {
+  if constexpr (SummingLayer<L> && requires { L::template adds_to_dx<In, T>; })
+    return L::template adds_to_dx<In, T>;
+  else
+    return false;
+}
+template <class L, class In, class T>
+consteval bool adds_to_dy() {
+  if constexpr (SummingLayer<L> && requires { L::template adds_to_dy<In, T>; })
+    return L::template adds_to_dy<In, T>;
+  else
+    return false;
+}
+
 // What the tables of a container point to. The names contain neither a position nor another layer,
 // so equal layers share one function. For a layer that does not see to the padding, they make it
 // finite.
@@ -193,7 +223,8 @@ struct LayerAt {
                    .state_variables = state_variables_of<L, Given>().size(),
                    .positions = detail::Given<L, In>::positions,
                    .keeps_mask = keeps_mask<L>,
-                   .is_container = is_container};
+                   .is_container = is_container,
+                   .adds_to_output = detail::adds_to_output<Work, Given>()};
     if constexpr (requires { Work::template scratch<Given>(std::size_t{}); })
       all.scratch = scratch_of<Work, In>;
     if constexpr (requires { Work::template temporary<Given>(std::size_t{}); })
@@ -243,7 +274,11 @@ struct LayerAt {
     } else {
       constexpr bool in_place = InPlaceLayer<Run> && tensor_size<Input> == tensor_size<Output>;
       return {backward_layer<Run, Given, T>,
-              in_place ? GradientPlace::of_dy : GradientPlace::buffer, announces};
+              in_place ? GradientPlace::of_dy : GradientPlace::buffer,
+              announces,
+              keeps_dy<Run, Given, T>(),
+              adds_to_dx<Run, Given, T>(),
+              adds_to_dy<Run, Given, T>()};
     }
   }
 };

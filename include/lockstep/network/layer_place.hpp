@@ -52,6 +52,7 @@ struct LayerPlace {
   std::size_t positions = 1;                                ///< of StepContext
   bool keeps_mask = true;                                   ///< the mask of x is that of y
   bool is_container = false;                                ///< its layers have times of their own
+  bool adds_to_output = false;                              ///< see SummingLayer
 
   [[nodiscard]] constexpr std::size_t scratch_size(std::size_t samples) const {
     return scratch == nullptr ? 0 : scratch(samples);

@@ -33,6 +33,24 @@ struct LayersInARow {
       concatenate<&LayerInfo::state_variables,
                   variable_count<&LayerInfo::state_variables>(layers<In>)>(layers<In>);
 
+  // As SummingLayer says. (Of one layer alone, what is added to dy might be read again.)
+  template <class In>
+  static constexpr bool adds_to_output = [] {
+    bool adds = false;
+    for (const LayerPlace& layer : Tables::template places<In>) adds = layer.adds_to_output;
+    return adds;
+  }();
+  template <class In, class T>
+  static constexpr bool keeps_dy = !Tables::template backward_calls<In, T, true>.empty() &&
+                                   Tables::template backward_calls<In, T, true>.back().keeps_dy;
+  template <class In, class T>
+  static constexpr bool adds_to_dx =
+      !Tables::template backward_calls<In, T, true>.empty() &&
+      Tables::template backward_calls<In, T, true>.front().adds_to_dx;
+  template <class In, class T>
+  static constexpr bool adds_to_dy = Tables::template backward_calls<In, T, true>.size() > 1 &&
+                                     keeps_dy<In, T>&& adds_to_dx<In, T>;
+
   /// Elements: all inner activations, and the layers' own scratch.
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

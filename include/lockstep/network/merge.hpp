@@ -11,6 +11,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/sweep.hpp"
+#include "lockstep/layers/activation_function.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -122,6 +123,44 @@ struct Add {
     for (const auto& output : outputs.subspan(2)) detail::add_to(y, output);
   }
 };
+
+namespace detail {
+
+/// Add, with Function (a maximum, as ReLU is) applied to the sum.
+template <class Function>
+struct ActivatedAdd : Add {
+  template <class T>
+  static void forward(BranchOutputs<T> outputs, std::size_t blocks, TensorView<T> y) {
+    Add::forward(outputs, blocks, y);
+    activate<Function, T>(elements_of(y), y.data(), y.data(), nullptr);
+  }
+};
+
+/// For a container that does not merge the outputs of its branches.
+struct NoMerge {
+  template <class... Outs>
+  using Rule = SameShape<Outs...>;
+};
+
+/// The activation that the sum goes through, where Merge is a sum of at most one addend for each
+/// branch.
+template <class Merge>
+struct SumActivation {
+  static constexpr bool is_sum = false;
+  using Type = Linear;
+};
+template <>
+struct SumActivation<Add> {
+  static constexpr bool is_sum = true;
+  using Type = Linear;
+};
+template <class Function>
+struct SumActivation<ActivatedAdd<Function>> {
+  static constexpr bool is_sum = true;
+  using Type = Function;
+};
+
+}  // namespace detail
 
 /// Their mean.
 struct Average {

@@ -11,9 +11,11 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/identity.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/network/branches.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/merge.hpp"
@@ -138,6 +140,8 @@ struct ParallelLayers {
         before.first_variable += all[b].place.variables;
         before.first_state_variable += all[b].place.state_variables;
       }
+      if (SumActivation<Merge>::is_sum && count == 2)
+        all.back().writes_sum = all.back().place.adds_to_output;
       return all;
     }(List<In>{});
   }();
@@ -166,7 +170,8 @@ struct ParallelLayers {
     using Token = TokenOf<typename Rule<In>::Type>;
     return MergeCalls<T>{.blocks = Token::size / (Token::rank == 0 ? 1 : Token::extents.back()),
                          .forward = Merge::template forward<T>,
-                         .backward = merge_backward<Merge, T>()};
+                         .backward = merge_backward<Merge, T>(),
+                         .minimum = fused_minimum<typename SumActivation<Merge>::Type, T>()};
   }();
 };
 
@@ -212,8 +217,8 @@ concept SameShapes = std::is_same_v<In, Out>;
 template <std::size_t Position, class BranchOutput, class ShortcutOutput>
 concept SameOutputs = std::is_same_v<BranchOutput, ShortcutOutput>;
 
-template <class... Layers>
-struct ResidualLayers : ParallelLayers<true, Add, Identity, Sequential<Layers...>> {
+template <class Merge, class... Layers>
+struct ResidualLayers : ParallelLayers<true, Merge, Identity, Sequential<Layers...>> {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(
@@ -226,9 +231,9 @@ struct ResidualLayers : ParallelLayers<true, Add, Identity, Sequential<Layers...
   template <class In>
   using Output = In;
 };
-template <class Branch, class Shortcut>
+template <class Merge, class Branch, class Shortcut>
   requires(is_sequential<Branch> && is_sequential<Shortcut>)
-struct ResidualLayers<Branch, Shortcut> : ParallelLayers<false, Add, Branch, Shortcut> {
+struct ResidualLayers<Merge, Branch, Shortcut> : ParallelLayers<false, Merge, Branch, Shortcut> {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(
@@ -241,21 +246,44 @@ struct ResidualLayers<Branch, Shortcut> : ParallelLayers<false, Add, Branch, Sho
   using Output = typename Branch::template Output<In>;
 };
 
+template <class Function, class... Layers>
+struct ActivatedResidual;
+
 }  // namespace detail
 
 /// x + f(x), where f is the layers one after the other. With exactly two Sequentials: the sum of a
 /// branch and a shortcut. He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR
-/// 2016.
+/// 2016. A maximum after it (Activation<ReLU>) is applied to the sum in the same pass over memory,
+/// and where f ends with a BatchNormalization, that writes the sum.
 /// @code
 /// using Block = Residual<LayerNormalization<>, Dense<512, ReLU>, Dense<128>>;
 /// using Down = Residual<Sequential<Conv2D<32, 3, ReLU, half>, Conv2D<32, 3, Linear, same>>,
 ///                       Sequential<Conv2D<32, 1, Linear, half>>>;
 /// @endcode
 template <class... Layers>
-struct Residual : detail::ResidualLayers<Layers...> {
+struct Residual : detail::ResidualLayers<Add, Layers...> {
   static_assert(sizeof...(Layers) > 0, "lockstep: Residual needs at least one layer");
   static constexpr std::string_view name = "residual";
   using AnnouncesGradients = Residual;
+
+  template <class Function>
+    requires detail::has_minimum<Function, float>
+  using WithActivation = detail::ActivatedResidual<Function, Layers...>;
+  using OutputActivation = Linear;
+  using Preactivation = Residual;
 };
+
+namespace detail {
+
+/// Function(x + f(x)).
+template <class Function, class... Layers>
+struct ActivatedResidual : ResidualLayers<ActivatedAdd<Function>, Layers...> {
+  static constexpr std::string_view name = "residual";
+  using AnnouncesGradients = ActivatedResidual;
+  using OutputActivation = Function;
+  using Preactivation = Residual<Layers...>;
+};
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

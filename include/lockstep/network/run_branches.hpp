@@ -5,120 +5,24 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace_span.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/network/branches.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-// The container's scratch holds: the outputs of all branches that compute something; the branches'
-// scratch; the mask of the merged output. Its temporary memory: the gradient of one output; a
-// gradient of the input; that of the branch that runs.
-
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-inline constexpr std::size_t max_branches = 16;
-
-/// A branch. One that computes nothing hands its input on, perhaps as another shape.
-struct Branch {
-  LayerPlace place;
-  bool computes = true;
-};
-
-/// What one layer runs, for a branch.
-template <class T>
-struct BranchCalls {
-  ForwardCall<T> forward;
-  BackwardCall<T> backward;          ///< with the gradient of the input
-  BackwardCall<T> backward_weights;  ///< without; null: the branch has nothing to train
-};
-
-template <class T>
-struct MergeCalls {
-  std::size_t blocks = 1;
-  void (*forward)(BranchOutputs<T>, std::size_t blocks, TensorView<T> y) = nullptr;
-  /// Null: the gradient of each branch's output is that of the merged one.
-  void (*backward)(BranchOutputs<T>, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
-                   TensorView<T> gradient) = nullptr;
-};
-
-[[nodiscard]] constexpr std::size_t branch_outputs(std::span<const Branch> branches,
-                                                   std::size_t samples) {
-  std::size_t elements = 0;
-  for (const Branch& branch : branches)
-    elements += branch.computes ? branch.place.output.elements(samples) : 0;
-  return elements;
-}
-[[nodiscard]] constexpr std::size_t largest_branch_output(std::span<const Branch> branches,
-                                                          std::size_t samples) {
-  std::size_t largest = 0;
-  for (const Branch& branch : branches)
-    largest = std::max(largest, branch.place.output.elements(samples));
-  return largest;
-}
-[[nodiscard]] constexpr std::size_t branches_scratch(std::span<const Branch> branches,
-                                                     std::size_t samples) {
-  std::size_t elements = branch_outputs(branches, samples);
-  for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
-  return elements + branches.front().place.output.stride(samples);
-}
-/// Where the branches' own temporary memory begins, in elements.
-[[nodiscard]] constexpr std::size_t first_branch_temporary(std::span<const Branch> branches,
-                                                           std::size_t samples) {
-  return largest_branch_output(branches, samples) + branches.front().place.input.elements(samples);
-}
-[[nodiscard]] constexpr std::size_t branches_temporary(std::span<const Branch> branches,
-                                                       std::size_t samples) {
-  std::size_t largest = 0;
-  for (const Branch& branch : branches)
-    largest = std::max(largest, branch.place.temporary_size(samples));
-  return first_branch_temporary(branches, samples) + largest;
-}
-
-/// Where the arrays of the branches are in a pass.
-template <class T>
-struct BranchArrays {
-  std::array<TensorView<const T>, max_branches> outputs;
-  std::array<std::span<T>, max_branches> scratch;
-  std::span<T> mask;  ///< a number for each row
-  std::size_t count = 0;
-
-  BranchArrays(std::span<const Branch> branches, TensorView<const T> x, std::span<T> all)
-      : count(branches.size()) {
-    const std::size_t samples = samples_of(x, branches.front().place.input);
-    T* output = all.data();
-    std::size_t own = branch_outputs(branches, samples);
-    for (std::size_t b = 0; b < count; ++b) {
-      const LayerPlace& place = branches[b].place;
-      outputs[b] = place.output.view(
-          branches[b].computes ? static_cast<const T*>(output) : x.data(), samples);
-      if (branches[b].computes) output += place.output.elements(samples);
-      scratch[b] = all.subspan(own, place.scratch_size(samples));
-      own += scratch[b].size();
-    }
-    mask = all.subspan(own, branches.front().place.output.stride(samples));
-  }
-  [[nodiscard]] BranchOutputs<T> all_outputs() const { return std::span(outputs).first(count); }
-  /// (It is const to others.)
-  [[nodiscard]] TensorView<T> output(std::size_t b) const {
-    return {const_cast<T*>(outputs[b].data()), outputs[b].samples(), outputs[b].features(),
-            outputs[b].stride()};
-  }
-};
-
-/// What the branch that runs has of the container's temporary memory.
-template <class T, class Pass>
-std::span<T> branch_temporary(std::span<const Branch> branches, const Pass& pass) {
-  return pass.temporary.subspan(
-      first_branch_temporary(branches, samples_of(pass.x, branches.front().place.input)));
-}
-
-/// Runs a branch; returns the mask of its output.
+/// Runs a branch; returns the mask of its output. addend, minimum: as in ForwardPass.
 template <class T>
 const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const ForwardPass<T>& pass,
-                    TensorView<T> y, std::span<T> scratch, std::span<T> temporary) {
+                    TensorView<T> y, std::span<T> scratch, std::span<T> temporary,
+                    const T* addend = nullptr, T minimum = ForwardPass<T>::no_minimum) {
   const LayerPlace& place = branch.place;
   const T* mask_of_y = place.keeps_mask || !branch.computes ? pass.mask : nullptr;
   if (!branch.computes) return mask_of_y;
@@ -132,7 +36,9 @@ const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const For
                      .scratch = scratch,
                      .mask = pass.mask,
                      .mask_of_y = &mask_of_y,
-                     .temporary = temporary});
+                     .temporary = temporary,
+                     .addend = addend,
+                     .minimum = minimum});
   return mask_of_y;
 }
 
@@ -152,13 +58,16 @@ const T* merged_mask(std::span<const T* const> masks, std::span<T> rows) {
 template <class T>
 void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                   const MergeCalls<T>& merge, const ForwardPass<T>& pass) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
   const std::span<T> temporary = branch_temporary<T>(branches, pass);
   std::array<const T*, max_branches> masks{};
-  for (std::size_t b = 0; b < branches.size(); ++b)
-    masks[b] =
-        run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b], temporary);
-  merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const bool sums = branches[b].writes_sum;
+    masks[b] = run_branch<T>(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b],
+                             temporary, sums ? arrays.outputs[b - 1].data() : nullptr,
+                             sums ? merge.minimum : pass.no_minimum);
+  }
+  if (!branches.back().writes_sum) merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
   pass.set_mask(
       merged_mask<T>(std::span(masks).first(branches.size()), arrays.mask.first(pass.y.samples())));
 }
@@ -166,7 +75,7 @@ void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<
 template <class T>
 void visit_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                     std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
   for (std::size_t b = 0; b < branches.size(); ++b) {
     if (!branches[b].computes) continue;
     const std::size_t position = first + branches[b].place.position;
@@ -184,15 +93,52 @@ void visit_branches(std::span<const Branch> branches, std::span<const BranchCall
   }
 }
 
-/// Runs the branches backward, last to first; `merge(b, space, is_last)` returns the gradient of
-/// branch b's output, which the branch may overwrite: in `space`, or where it is already; is_last:
-/// no other branch follows. Without pass.dx, only the branches that have something to train are
-/// run.
+/// What a branch is given in backward, and how.
+template <class T>
+struct BranchGradients {
+  TensorView<T> dy, dx;
+  bool keeps_dy = false;  ///< this and the next ones: as in BackwardPass
+  bool adds_to_dx = false;
+  T* spare = nullptr;
+};
+
+/// Runs branch b backward. (call: one of calls[b].)
+template <class T>
+void run_branch_backward(std::span<const Branch> branches, std::size_t b,
+                         const BackwardCall<T>& call, const BackwardPass<T>& pass,
+                         const BranchArrays<T>& arrays, const BranchGradients<T>& gradients) {
+  const LayerPlace& place = branches[b].place;
+  StepContext context = place.context(pass.context);
+  if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
+  const BackwardPass<T> branch_pass{
+      .context = context,
+      .weights = pass.weights.subspan(place.first_variable, place.variables),
+      .state = pass.state.subspan(place.first_state_variable, place.state_variables),
+      .x = pass.x,
+      .y = arrays.outputs[b],
+      .dy = gradients.dy,
+      .dx = call.dx == GradientPlace::nowhere ? TensorView<T>() : gradients.dx,
+      .gradients = pass.gradients.subspan(place.first_variable, place.variables),
+      .scratch = arrays.scratch[b],
+      .temporary = branch_temporary<T>(branches, pass),
+      .keeps_dy = gradients.keeps_dy,
+      .spare = gradients.spare,
+      .adds_to_dx = gradients.adds_to_dx};
+  const TraceSpan span(trace_of(place, context), TracePart::backward, context.layer);
+  call.run(branch_pass);
+  pass.context.gradients_ready(branch_pass.gradients);
+  pass.context.variables_done(branch_pass.gradients);
+}
+
+/// Runs the branches backward, last to first; `merge(b, space, may_stay)` returns the gradient of
+/// branch b's output, which the branch may overwrite: in `space`, or where it is already; may_stay:
+/// no other branch follows, or this one does not overwrite it. Without pass.dx, only the branches
+/// that have something to train are run.
 template <class T, class Merge>
 void run_branches_backward_with(std::span<const Branch> branches,
                                 std::span<const BranchCalls<T>> calls, const BackwardPass<T>& pass,
                                 const Merge& merge) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
   T* const space = pass.temporary.data();
   T* const more_dx = space + largest_branch_output(branches, samples);
@@ -209,52 +155,61 @@ void run_branches_backward_with(std::span<const Branch> branches,
     if (!runs(b)) continue;
     const LayerPlace& place = branches[b].place;
     const BackwardCall<T>& call = call_of(b);
-    const TensorView<T> dy = merge(b, place.output.view(space, samples), b == last);
-    TensorView<T> dx = has_dx ? place.input.view(more_dx, samples) : pass.dx;
+    const bool keeps_dy = call.keeps_dy && b != last, adds = has_dx && call.adds_to_dx;
+    const TensorView<T> dy = merge(b, place.output.view(space, samples), b == last || keeps_dy);
+    TensorView<T> dx =
+        pass.dx.empty() || (has_dx && !adds) ? place.input.view(more_dx, samples) : pass.dx;
     if (!branches[b].computes) {
       if (has_dx)
         dx = place.input.view(dy.data(), samples);
       else
         std::copy_n(dy.data(), place.input.elements(samples), dx.data());
     } else {
-      StepContext context = place.context(pass.context);
-      if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
-      const BackwardPass<T> branch_pass{
-          .context = context,
-          .weights = pass.weights.subspan(place.first_variable, place.variables),
-          .state = pass.state.subspan(place.first_state_variable, place.state_variables),
-          .x = pass.x,
-          .y = arrays.outputs[b],
-          .dy = dy,
-          .dx = call.dx == GradientPlace::nowhere
-                    ? TensorView<T>()
-                    : place.input.view(pass.dx.empty() ? more_dx : dx.data(), samples),
-          .gradients = pass.gradients.subspan(place.first_variable, place.variables),
-          .scratch = arrays.scratch[b],
-          .temporary = branch_temporary<T>(branches, pass)};
-      const TraceSpan span(trace_of(place, context), TracePart::backward, context.layer);
-      call.run(branch_pass);
-      pass.context.gradients_ready(branch_pass.gradients);
-      pass.context.variables_done(branch_pass.gradients);
+      run_branch_backward<T>(branches, b, call, pass, arrays, {dy, dx, keeps_dy, adds, nullptr});
     }
-    if (has_dx) add_to<T>(pass.dx, dx);
+    if (has_dx && !adds) add_to<T>(pass.dx, dx);
     has_dx = !pass.dx.empty();
   }
+}
+
+/// to = dy where the sum y was above the minimum, else 0; without a minimum, dy.
+template <class T>
+void sum_gradient(const BackwardPass<T>& pass, T minimum, T* to) {
+  const std::size_t n = elements_of(pass.dy);
+  if (minimum > ForwardPass<T>::no_minimum)
+    kernels::sweep(
+        n,
+        [minimum](const auto& gradient, const auto& value, auto& result) LOCKSTEP_KERNEL_LAMBDA {
+          using P = std::remove_cvref_t<decltype(value)>;
+          result = select(value <= P(minimum), P(T(0)), gradient);
+        },
+        static_cast<const T*>(pass.dy.data()), pass.y.data(), to);
+  else if (to != pass.dy.data())
+    std::copy_n(pass.dy.data(), n, to);
 }
 
 template <class T>
 void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                            const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
+  if (merge.backward == nullptr && branches.size() == 2 && !branches[0].computes &&
+      !pass.dx.empty() && calls[1].backward.adds_to_dy) {
+    // x + f(x), where f adds its part to the gradient of the sum.
+    sum_gradient(pass, merge.minimum, pass.dx.data());
+    const TensorView<T> dy(pass.dx.data(), pass.dy.samples(), pass.dy.features(), pass.dy.stride());
+    return run_branch_backward<T>(branches, 1, calls[1].backward, pass, arrays,
+                                  {dy, pass.dx, true, true, pass.dy.data()});
+  }
+  if (merge.backward == nullptr) sum_gradient(pass, merge.minimum, pass.dy.data());
   run_branches_backward_with<T>(
-      branches, calls, pass, [&](std::size_t b, TensorView<T> space, bool is_last) {
+      branches, calls, pass, [&](std::size_t b, TensorView<T> space, bool may_stay) {
         if (merge.backward != nullptr) {
           merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, space);
           return space;
         }
         const TensorView<T> dy(pass.dy.data(), space.samples(), space.features(), space.stride());
         // What computes nothing does not write to it.
-        if (is_last || !branches[b].computes) return dy;
+        if (may_stay || !branches[b].computes) return dy;
         copy_elements<T>(dy, space);
         return space;
       });

@@ -57,6 +57,9 @@ struct BackwardCall {
   void (*run)(const BackwardPass<T>&) = nullptr;  ///< null: no gradient is wanted from here on
   GradientPlace dx = GradientPlace::buffer;
   bool announces_gradients = false;  ///< see AnnouncingLayer
+  bool keeps_dy = false;             ///< this and the next ones: see SummingLayer
+  bool adds_to_dx = false;
+  bool adds_to_dy = false;
 };
 
 /// (A container's layers have spans of their own.)
@@ -110,7 +113,9 @@ void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall
                     .scratch = scratch,
                     .mask = mask,
                     .mask_of_y = &mask_of_y,
-                    .temporary = pass.temporary.subspan(gradients)});
+                    .temporary = pass.temporary.subspan(gradients),
+                    .addend = i + 1 == layers.size() ? pass.addend : nullptr,
+                    .minimum = i + 1 == layers.size() ? pass.minimum : ForwardPass<T>::no_minimum});
                mask = mask_of_y;
              });
   pass.set_mask(mask);
@@ -175,7 +180,10 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
         dx = input;
         break;
       case GradientPlace::of_dy:
-        dx = dy;
+        if (i < layers.size() || !pass.keeps_dy)
+          dx = dy;
+        else
+          dx = pass.spare != nullptr ? pass.spare : gradients[turn ^= 1];
         break;
       case GradientPlace::buffer:
         dx = gradients[turn ^= 1];
@@ -192,7 +200,9 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
         .dx = call.dx == GradientPlace::nowhere ? TensorView<T>() : layer.input.view(dx, samples),
         .gradients = pass.gradients.subspan(layer.first_variable, layer.variables),
         .scratch = pass.scratch.subspan(own, scratch_size),
-        .temporary = pass.temporary.subspan(2 * largest)};
+        .temporary = pass.temporary.subspan(2 * largest),
+        .keeps_dy = i == layers.size() && pass.keeps_dy,
+        .adds_to_dx = i == 1 && pass.adds_to_dx};
     const TraceSpan span(trace_of(layer, context), TracePart::backward, context.layer);
     call.run(layer_pass);
     pass.context.gradients_ready(layer_pass.gradients);

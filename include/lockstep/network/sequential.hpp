@@ -72,6 +72,7 @@ struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   static constexpr std::string_view name = "sequential";
   static constexpr std::string_view class_name = "Sequential";
   using AnnouncesGradients = Sequential;
+  using JoinsSums = Sequential;
 
   /// Shape of a sample, from Input; void without one.
   using InputShape = typename detail::ModelInput<Layers...>::Sample;

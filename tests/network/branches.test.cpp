@@ -1,0 +1,53 @@
+#include "lockstep/network/branches.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/tensor_view.hpp"
+
+namespace ls = lockstep;
+namespace lsd = lockstep::detail;
+
+namespace {
+
+constexpr lsd::TensorSize wide{.features = 4}, narrow{.features = 3};
+
+/// x itself, a branch of its own, and perhaps one that writes the sum.
+std::array<lsd::Branch, 3> branches(bool writes_sum) {
+  const auto scratch = [](std::size_t samples) { return 2 * samples; };
+  return {lsd::Branch{.place = {.input = wide, .output = wide}, .computes = false},
+          lsd::Branch{.place = {.input = wide, .output = narrow, .scratch = scratch}},
+          lsd::Branch{.place = {.input = wide, .output = narrow}, .writes_sum = writes_sum}};
+}
+
+}  // namespace
+
+TEST_CASE("branches: each output that is kept has an array, and the scratch follows them") {
+  // 5 samples are padded to 16.
+  const auto all = branches(false);
+  CHECK(lsd::branch_outputs(all, 5) == (3 + 3) * 16);
+  CHECK(lsd::branches_scratch(all, 5) == (3 + 3) * 16 + 10);
+  std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
+  const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
+                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory);
+  CHECK(arrays.outputs[0].data() == x.data());
+  CHECK(arrays.outputs[1].data() == memory.data());
+  CHECK(arrays.outputs[2].data() == memory.data() + 3 * 16);
+  CHECK(arrays.scratch[1].data() == memory.data() + 6 * 16);
+  CHECK(arrays.scratch[1].size() == 10);
+}
+
+TEST_CASE("branches: one that writes the sum has the container's output for its own") {
+  const auto all = branches(true);
+  CHECK(lsd::branches_scratch(all, 5) == 3 * 16 + 10);
+  std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
+  const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
+                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory);
+  CHECK(arrays.outputs[1].data() == memory.data());
+  CHECK(arrays.outputs[2].data() == y.data());
+  CHECK(arrays.scratch[1].data() == memory.data() + 3 * 16);
+}
