@@ -79,7 +79,8 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 ///     Sequential; a static_assert over a concept of both puts them beside the message on every
 ///     compiler.
 /// A layer may also satisfy InPlaceLayer, AnnouncingLayer, SummingLayer and FusibleLayer, which
-/// save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other layers.
+/// save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other
+/// layers.
 ///
 /// Minimal model:
 /// @code
@@ -124,8 +125,8 @@ template <class L>
 concept AnnouncingLayer = requires { requires std::is_same_v<typename L::AnnouncesGradients, L>; };
 
 /// A layer that takes part in the sum of branches (Residual, Parallel<Add, ...>), which spares
-/// passes over memory. `L::JoinsSums` is L itself (a type, for the reason that AnnouncesGradients is
-/// one), and what L can do is true, for T = float and double:
+/// passes over memory. `L::JoinsSums` is L itself (a type, for the reason that AnnouncesGradients
+/// is one), and what L can do is true, for T = float and double:
 ///  1. `L::template adds_to_output<In>`: forward writes max(output + pass.addend, pass.minimum);
 ///     backward then has that as y, or nothing of use.
 ///  2. `L::template keeps_dy<In, T>`: where pass.keeps_dy says so, backward does not write to dy.
