@@ -30,7 +30,7 @@ TEST_CASE("branches: each output that is kept has an array, and the scratch foll
   // 5 samples are padded to 16.
   const auto all = branches(false);
   CHECK(lsd::branch_outputs(all, 5) == (3 + 3) * 16);
-  CHECK(lsd::branches_scratch(all, 5) == (3 + 3) * 16 + 10);
+  CHECK(lsd::branches_scratch(all, 5) == (3 + 3) * 16 + 10 + 16);  // (a row for a merged mask)
   std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
                                         ls::TensorView<const float>(y.data(), 5, 3, 16), memory);
@@ -39,11 +39,13 @@ TEST_CASE("branches: each output that is kept has an array, and the scratch foll
   CHECK(arrays.outputs[2].data() == memory.data() + 3 * 16);
   CHECK(arrays.scratch[1].data() == memory.data() + 6 * 16);
   CHECK(arrays.scratch[1].size() == 10);
+  CHECK(arrays.mask.data() == memory.data() + 6 * 16 + 10);
+  CHECK(arrays.mask.size() == 16);
 }
 
 TEST_CASE("branches: one that writes the sum has the container's output for its own") {
   const auto all = branches(true);
-  CHECK(lsd::branches_scratch(all, 5) == 3 * 16 + 10);
+  CHECK(lsd::branches_scratch(all, 5) == 3 * 16 + 10 + 16);
   std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
                                         ls::TensorView<const float>(y.data(), 5, 3, 16), memory);
