@@ -42,7 +42,7 @@ consteval bool check_fit() {
 /// (A branch that is no layer, or does not take In, has a message of its own, which comes first.)
 template <std::size_t Number, class Merge, class First, class Branch, class In>
 consteval bool check_branch() {
-  static_assert(sizeof(LayerAt<Number, Branch, In>) > 0);
+  static_assert(alignof(LayerAt<Number, Branch, In>) > 0);
   return check_fit<Number, typename OutputShape<Branch, In>::Type,
                    typename OutputShape<First, In>::Type, Branch, Merge>();
 }
