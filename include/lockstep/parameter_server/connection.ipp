@@ -246,9 +246,9 @@ LOCKSTEP_INLINE PsClaim admit(PsConnection& connection, const PsTrust& trust) {
   const MeetingHello theirs = receive_hello(connection);
   connection.send(PsMessage::hello, mine.text());
   const MeetingSeal seal(secret, theirs, mine);
-  connection.send(PsMessage::proof, seal.sealed("parameter server", ""));
   std::string sealed;
   try {
+    connection.send(PsMessage::proof, seal.sealed("parameter server", ""));
     sealed = receive_kind(connection, PsMessage::claim);
   } catch (const ConnectionLost&) {  // one that does not believe this server goes without a word
     if (theirs.has_secret != secret.is_set())
