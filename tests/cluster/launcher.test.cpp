@@ -13,12 +13,14 @@
 
 #include "lockstep/core/error.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using lockstep_test::contains;
 
 namespace {
 
@@ -26,10 +28,6 @@ Finished launch(const std::vector<std::string>& arguments, const Environment& en
   std::vector<std::string> command{PROGRAM_WORKER};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_process(command, environment, 60s);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::size_t count(const std::string& text, const std::string& part) {

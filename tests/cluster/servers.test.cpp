@@ -12,6 +12,7 @@
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -20,12 +21,9 @@ using namespace std::chrono_literals;
 using lockstep_test::CapturedStderr;
 using lockstep_test::TemporaryFolder;
 using Clock = std::chrono::steady_clock;
+using lockstep_test::contains;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 constexpr const char* beginning = R"sh(
   task=$(echo "$TF_CONFIG" | sed 's/.*"type":"\([a-z]*\)","index":\([0-9]*\).*/\1\2/')

@@ -5,8 +5,11 @@
 
 #include <string>
 
+#include "support/messages.hpp"
+
 using lockstep::limits_text;
 using lockstep::Resource;
+using lockstep_test::contains;
 
 namespace {
 
@@ -30,10 +33,6 @@ class LoweredLimit {
   int which_;
   rlimit former_{};
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

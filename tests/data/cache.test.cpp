@@ -128,13 +128,13 @@ TEST_SUITE("Keras: dataset pipeline: cache") {
     const auto error = [&](const ls::AnyDataset& dataset) {
       return message_of<ls::DataError>([&] { (void)row_batches(dataset); });
     };
-    CHECK(error(numbers(9).cache(path).batch(4)).empty());
+    CHECK(error(numbers(9).cache(path).batch(4)) == "NO EXCEPTION");
     const std::string bytes = read_all(path);
     CHECK(contains(error(numbers(8).cache(path).batch(4)),
                    "was made from other data or by another pipeline"));
     CHECK(contains(error(numbers(9).map(add_noise).cache(path).batch(4)),
                    "delete it, or give another path"));
-    CHECK(error(numbers(9).cache(path).batch(4)).empty());
+    CHECK(error(numbers(9).cache(path).batch(4)) == "NO EXCEPTION");
 
     std::string damaged = bytes;
     damaged.back() = static_cast<char>(damaged.back() ^ 1);

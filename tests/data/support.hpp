@@ -11,6 +11,7 @@
 
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "support/messages.hpp"
 #include "support/tensor.hpp"
 
 namespace lockstep_test {
@@ -104,20 +105,5 @@ struct Read {
   Tensor<T> x;
   Tensor<T> y;
 };
-
-/// The message of the exception E that f throws; empty when it throws none.
-template <class E, class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return {};
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace lockstep_test

@@ -23,19 +23,17 @@
 #include "support/certificates.hpp"
 #include "support/formation_stranger.hpp"
 #include "support/free_addresses.hpp"
+#include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
+using lockstep_test::contains;
 
 namespace {
 
 using Words = std::vector<std::string>;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// What a worker's last line says of its model.
 std::string final_line(const std::string& output) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/process.hpp"
+#include "support/messages.hpp"
 #include "support/skip.hpp"
 #include "support/slurm.hpp"
 #include "support/temporary_folder.hpp"
@@ -24,14 +25,11 @@
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::TemporaryFolder;
+using lockstep_test::contains;
 
 namespace {
 
 using Words = std::vector<std::string>;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// "loss=... parameters_crc32c=..." of the final line.
 std::string final_of(const std::string& output) {

@@ -8,21 +8,19 @@
 #include <utility>
 
 #include "support/process.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::TemporaryFolder;
+using lockstep_test::contains;
 
 namespace {
 
 /// Two workers of the program.
 Finished train(const std::string& mode, const std::string& folder = {}) {
   return run_process({PROGRAM_OTHER_DATA, "--workers", "2", mode, folder}, {}, 120s);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::size_t count(const std::string& text, const std::string& part) {

@@ -19,20 +19,18 @@
 #include <vector>
 
 #include "support/certificates.hpp"
+#include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::TemporaryFolder;
+using lockstep_test::contains;
 
 namespace {
 
 using Words = std::vector<std::string>;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;

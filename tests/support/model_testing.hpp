@@ -29,6 +29,7 @@
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "support/messages.hpp"
 
 namespace lockstep_test {
 
@@ -304,23 +305,5 @@ struct Recorder {
     if (f) f(training, arguments...);
   }
 };
-
-/// The message of the exception that f throws, which must be an E; else a text that says what
-/// happened.
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("ANOTHER EXCEPTION: ") + error.what();
-  }
-  return "NO EXCEPTION";
-}
-
-inline bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 }  // namespace lockstep_test

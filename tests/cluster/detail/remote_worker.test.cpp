@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -16,12 +17,9 @@ using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::TemporaryFolder;
 using Words = std::vector<std::string>;
+using lockstep_test::contains;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// Another host: a folder, and a shell that gets what ssh would pass on.
 class OtherHost {

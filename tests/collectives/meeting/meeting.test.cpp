@@ -19,9 +19,11 @@
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/messages.hpp"
 
 using namespace lockstep;
 using namespace std::chrono_literals;
+using lockstep_test::contains;
 
 namespace {
 
@@ -47,10 +49,6 @@ std::string message_of(const std::function<void()>& f) {
     return error.what();
   }
   return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// All ranks of a job, each on a thread; what rank 0 and the last one were told.

@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "lockstep/core/random.hpp"
+#include "support/messages.hpp"
 
 using namespace lockstep;
 using namespace lockstep::detail;
 using Outcome = Handshake::Outcome;
+using lockstep_test::contains;
 
 namespace {
 
@@ -42,10 +44,6 @@ std::string pass(Handshake& from, Handshake& to, std::size_t chunk = 7) {
 void converse(Handshake& caller, Handshake& callee) {
   while (!pass(caller, callee).empty() || !pass(callee, caller).empty()) {
   }
-}
-
-[[maybe_unused]] bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace

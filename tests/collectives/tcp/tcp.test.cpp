@@ -13,19 +13,17 @@
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/messages.hpp"
 
 using namespace lockstep;
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using lockstep_test::contains;
 
 namespace {
 
 using TcpRing = Ring<Tcp>;
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

@@ -15,6 +15,7 @@
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep;
@@ -23,6 +24,7 @@ using namespace std::chrono_literals;
 using lockstep::detail::TlsSession;
 using lockstep_test::Authority;
 using lockstep_test::TemporaryFolder;
+using lockstep_test::contains;
 
 namespace {
 
@@ -40,10 +42,6 @@ CommunicationOptions with_files(const TlsFiles& files) {
   options.tls = Tls::certificates;
   options.tls_files = files;
   return options;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::vector<Rendezvous> places_of(LocalCluster& cluster, const std::string& known = secret) {

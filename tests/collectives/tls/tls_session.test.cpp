@@ -18,6 +18,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "support/certificates.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep;
@@ -28,12 +29,9 @@ using lockstep_test::Authority;
 using lockstep_test::TemporaryFolder;
 using SessionState = TlsSession::State;
 using ContextPointer = std::shared_ptr<const TlsContext>;
+using lockstep_test::contains;
 
 namespace {
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 ContextPointer with_key(const std::string& secret = "correct horse battery staple") {
   return TlsContext::make({.tls = Tls::pre_shared_key}, ClusterSecret(secret), 0);

@@ -17,6 +17,7 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
+#include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/skip.hpp"
 
@@ -24,12 +25,9 @@ using namespace lockstep;
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using lockstep_test::contains;
 
 namespace {
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
