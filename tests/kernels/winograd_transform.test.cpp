@@ -47,8 +47,10 @@ TEST_CASE("Winograd: which convolutions") {
   CHECK(uses_winograd(convolution_size(32, 32, 16, 16, 3, 1, 1, batch)));
   CHECK(uses_winograd(convolution_size(8, 8, 64, 128, 3, 1, 0, batch)));
   CHECK(uses_winograd(convolution_size(4, 4, 16, 16, 3, 1, 1, batch)));
+  CHECK(uses_winograd(convolution_size(7, 7, 16, 16, 3, 1, 1, batch)));
   // Many taps lie outside, or half a tile does.
   CHECK_FALSE(uses_winograd(convolution_size(2, 2, 16, 16, 3, 1, 1, batch)));
+  CHECK_FALSE(uses_winograd(convolution_size(3, 3, 256, 256, 3, 1, 1, batch)));
   CHECK_FALSE(uses_winograd(convolution_size(5, 5, 16, 16, 3, 1, 1, batch)));
   CHECK_FALSE(uses_winograd(convolution_size(28, 28, 1, 32, 3, 1, 0, batch)));
   CHECK_FALSE(uses_winograd(convolution_size(32, 32, 15, 16, 3, 1, 1, batch)));
@@ -101,7 +103,8 @@ TEST_CASE("Winograd: transformed weights") {
     const Array<double> w = random_array<double>(9 * channels * filters, random);
     for (const bool turned : {false, true}) {
       const std::size_t rows = turned ? channels : filters, inner = turned ? filters : channels;
-      const Array<double> to(16 * inner * kernels::detail::winograd_rows(rows), 7.0);
+      const std::size_t room = kernels::detail::winograd_room(inner);
+      const Array<double> to(kernels::detail::winograd_weights_size(rows, inner), 7.0);
       kernels::dispatch(
           kernels::detail::WinogradWeights<double>{channels, filters, turned, w.data(), to.data()});
       double error = 0;
@@ -117,7 +120,7 @@ TEST_CASE("Winograd: transformed weights") {
             const std::size_t row = turned ? channel : filter, k = turned ? filter : channel;
             for (std::size_t i = 0; i < 16; ++i)
               error = std::max(
-                  error, std::abs(to[((row / block * 16 + i) * inner + k) * block + row % block] -
+                  error, std::abs(to[((row / block * 16 + i) * room + k) * block + row % block] -
                                   expected[i / 4][i % 4]));
           }
       });

@@ -50,7 +50,7 @@ struct WinogradTiles {
     P products[16][R][C];
     for (std::size_t filter = 0; filter < size.filters; filter += R) {
       for (std::size_t i = 0; i < 16; ++i) {
-        const Segment<T> segment{weights + (filter * 16 + i * R) * channels,
+        const Segment<T> segment{weights + (filter * 16 + i * R) * detail::winograd_room(channels),
                                  inputs + i * transformed.template plane_size<C * n>(), channels};
         Vector<T, Isa> sums[R][C] = {};
         multiply_tile<Isa>(sums, &segment, 1, EvenRows<T, R>{1}, 0, 0, R, C * n,
@@ -141,8 +141,8 @@ struct WinogradTiles {
 /// Elements of scratch that winograd_forward and winograd_input_gradient need.
 [[nodiscard]] constexpr std::size_t winograd_scratch(const ConvolutionSize& s) noexcept {
   return std::max(
-      detail::winograd_inputs(s.channels) + 16 * s.channels * detail::winograd_rows(s.filters),
-      detail::winograd_inputs(s.filters) + 16 * s.filters * detail::winograd_rows(s.channels));
+      detail::winograd_inputs(s.channels) + detail::winograd_weights_size(s.filters, s.channels),
+      detail::winograd_inputs(s.filters) + detail::winograd_weights_size(s.channels, s.filters));
 }
 
 namespace detail {

@@ -1,12 +1,15 @@
 // What Winograd's algorithm makes of the inputs and the weights of a convolution.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
+#include "lockstep/kernels/transpose.hpp"
+#include "lockstep/kernels/vector.hpp"
 
 // Lavin, Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, F(2 x 2, 3 x 3):
 // a tile of 2 x 2 outputs takes 16 multiplications for each channel and filter, where a plain sum
@@ -42,9 +45,17 @@ inline constexpr std::size_t winograd_samples = 32;
 [[nodiscard]] constexpr std::size_t winograd_inputs(std::size_t channels) noexcept {
   return 16 * (channels + 1) * winograd_samples;
 }
+/// `inner` weights of each row take the room of so many. (Not a power of two: the 16 numbers of a
+/// weight would all fall into one set of the first-level cache.)
+[[nodiscard]] constexpr std::size_t winograd_room(std::size_t inner) noexcept { return inner + 4; }
 /// Rows of transformed weights: padded to whole register tiles, whatever the instruction set.
 [[nodiscard]] constexpr std::size_t winograd_rows(std::size_t rows) noexcept {
   return (rows + 7) / 8 * 8;
+}
+/// Elements of all transformed weights.
+[[nodiscard]] constexpr std::size_t winograd_weights_size(std::size_t rows,
+                                                          std::size_t inner) noexcept {
+  return 16 * winograd_room(inner) * winograd_rows(rows);
 }
 template <class Isa>
 inline constexpr std::size_t winograd_tile_rows = Isa::registers == 32 ? 8 : 4;
@@ -148,9 +159,9 @@ LOCKSTEP_KERNEL void winograd_weights(const P& g0, const P& g1, const P& g2, P (
   t[3] = g2;
 }
 
-/// to[block of rows][16][inner][row of the block] = the transformed weights, for kernels::dispatch.
-/// Weights are [tap][channel][filter]; rows are filters and `inner` channels, or with `turned` the
-/// other way round, and the taps last to first.
+/// to[block of rows][16][winograd_room(inner)][row of the block] = the transformed weights, for
+/// kernels::dispatch. Weights are [tap][channel][filter]; rows are filters and `inner` channels, or
+/// with `turned` the other way round, and the taps last to first.
 template <class T>
 struct WinogradWeights {
   std::size_t channels = 0, filters = 0;
@@ -161,30 +172,50 @@ struct WinogradWeights {
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     constexpr std::size_t R = winograd_tile_rows<Isa>;
-    using P = Pack<T, R * sizeof(T)>;
     const std::size_t rows = turned ? channels : filters, inner = turned ? filters : channels;
-    const std::size_t row_step = turned ? filters : 1, inner_step = turned ? 1 : filters;
+    const std::size_t plane = winograd_room(inner) * R;
     T* block = to;
-    for (std::size_t row = 0; row < rows; row += R, block += 16 * inner * R)
-      for (std::size_t k = 0; k < inner; ++k) {
-        P taps[9];
-        for (std::size_t tap = 0; tap < 9; ++tap) {
-          const T* const from = weights + (turned ? 8 - tap : tap) * channels * filters +
-                                row * row_step + k * inner_step;
-          T values[R] = {};
-          for (std::size_t r = 0; r < R && row + r < rows; ++r) values[r] = from[r * row_step];
-          taps[tap] = P(static_cast<const T*>(values));
-        }
-        P lines[3][4];
-        for (std::size_t line = 0; line < 3; ++line)
-          winograd_weights(taps[line * 3], taps[line * 3 + 1], taps[line * 3 + 2], lines[line]);
-        for (std::size_t j = 0; j < 4; ++j) {
-          P column[4];
-          winograd_weights(lines[0][j], lines[1][j], lines[2][j], column);
-          for (std::size_t i = 0; i < 4; ++i)
-            column[i].store(block + ((i * 4 + j) * inner + k) * R);
-        }
+    for (std::size_t row = 0; row < rows; row += R, block += 16 * plane)
+      for (std::size_t k = 0; k < inner; k += R) {
+        typename Pack<T, R * sizeof(T)>::Vector taps[9][R];  // rows innermost
+        for (std::size_t tap = 0; tap < 9; ++tap)
+          load_tap(tap, row, k, taps[turned ? 8 - tap : tap]);
+        for (std::size_t i = 0; i < std::min(R, inner - k); ++i)
+          transform(taps, i, block + (k + i) * R, plane);
       }
+  }
+
+ private:
+  /// R rows for each of R inner ones; those beyond the last one are zero.
+  template <class V, std::size_t R>
+  LOCKSTEP_KERNEL void load_tap(std::size_t tap, std::size_t row, std::size_t k,
+                                V (&to_rows)[R]) const {
+    const std::size_t channel = turned ? row : k, filter = turned ? k : row;
+    const T* const from = weights + (tap * channels + channel) * filters + filter;
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < R; ++i) {
+      to_rows[i] = V{};
+      if (channel + i < channels) load_first(to_rows[i], from + i * filters, filters - filter);
+    }
+    if (turned) transpose_block(to_rows);
+  }
+
+  template <class V, std::size_t R>
+  LOCKSTEP_KERNEL void transform(const V (&taps)[9][R], std::size_t i, T* at,
+                                 std::size_t plane) const {
+    using P = Pack<T, sizeof(V)>;
+    P lines[3][4];
+#pragma GCC unroll 3
+    for (std::size_t line = 0; line < 3; ++line)
+      winograd_weights(P(taps[line * 3][i]), P(taps[line * 3 + 1][i]), P(taps[line * 3 + 2][i]),
+                       lines[line]);
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < 4; ++j) {
+      P column[4];
+      winograd_weights(lines[0][j], lines[1][j], lines[2][j], column);
+#pragma GCC unroll 4
+      for (std::size_t n = 0; n < 4; ++n) column[n].store(at + (n * 4 + j) * plane);
+    }
   }
 };
 
