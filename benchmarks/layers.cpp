@@ -3,11 +3,13 @@
 // benchmark_layers [options of Google Benchmark]
 //
 // Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of
-// bias and activation) and input_gradient (what backward takes beyond weight_gradient), or backward
-// for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak;
-// memory. MODEL "image": other layers over 64 images; "sequence": layers over 32 sequences of 200
-// tokens; "activation": functions of a million numbers. What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP
-// and bytes (0: not counted) and FLOP/s.
+// bias, activation and all that is inside an attention) and input_gradient (what backward takes
+// beyond weight_gradient), or backward for a layer without a product and for TiedHead;
+// layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak; memory. MODEL "image": other
+// layers over 64 images; "sequence": layers over 32 sequences of 200 tokens; "activation":
+// functions of a million numbers; "gpt_layers": those of a GPT of characters over 12 sequences, and
+// attention of other shapes. What a step takes beyond the sum of a model's layers is the input,
+// metrics and reduction. Counters: FLOP and bytes (0: not counted) and FLOP/s.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -25,19 +27,26 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/average_pooling1d.hpp"
+#include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
+#include "lockstep/layers/cropping1d.hpp"
 #include "lockstep/layers/cropping2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/depthwise_conv2d.hpp"
+#include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/embedding.hpp"
+#include "lockstep/layers/gaussian_dropout.hpp"
 #include "lockstep/layers/gaussian_noise.hpp"
 #include "lockstep/layers/gelu.hpp"
 #include "lockstep/layers/global_average_pooling1d.hpp"
+#include "lockstep/layers/global_average_pooling2d.hpp"
 #include "lockstep/layers/global_max_pooling1d.hpp"
+#include "lockstep/layers/global_max_pooling2d.hpp"
 #include "lockstep/layers/group_normalization.hpp"
 #include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
@@ -53,11 +62,15 @@
 #include "lockstep/layers/rms_normalization.hpp"
 #include "lockstep/layers/separable_conv2d.hpp"
 #include "lockstep/layers/simple_rnn.hpp"
+#include "lockstep/layers/slice.hpp"
 #include "lockstep/layers/spatial_dropout1d.hpp"
 #include "lockstep/layers/spatial_dropout2d.hpp"
+#include "lockstep/layers/up_sampling1d.hpp"
 #include "lockstep/layers/up_sampling2d.hpp"
+#include "lockstep/layers/zero_padding1d.hpp"
 #include "lockstep/layers/zero_padding2d.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/network/tied_head.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "models.hpp"
 
@@ -115,7 +128,7 @@ class Rig {
  public:
   explicit Rig(std::size_t samples) : samples_(samples) {
     context_.sample_indices = indices_;
-    if constexpr (At::Layer::name == "embedding")  // of ids below 64
+    if constexpr (At::Layer::name == "embedding" || At::Layer::name == "tied_head")  // ids below 64
       for (std::size_t i = 0; i < in.elements(samples_); ++i)
         x_.data()[i] = static_cast<float>(i * 37 % 64);
     forward();
@@ -199,18 +212,22 @@ void add_layer(const std::string& name, std::size_t samples, bool first) {
   const double flop = benchmarks::product_flop<At>(samples);
   const double x = benchmarks::bytes_of<typename At::Input>(samples);
   const double y = benchmarks::bytes_of<typename At::Output>(samples);
-  add(name + "/forward", flop, x + y, [samples](benchmark::State& state) {
+  const double within = benchmarks::attention_flop<At>(samples);
+  const double last = benchmarks::last_projection_flop<At>(samples);
+  const double tied = benchmarks::tied_flop<At>(samples);
+  add(name + "/forward", flop + within + tied, x + y, [samples](benchmark::State& state) {
     Rig<At> rig(samples);
     measure(state, [&] { rig.forward(); });
   });
   if constexpr (benchmarks::product_flop<At>(1) > 0) {
-    add(name + "/weight_gradient", flop, x + y, [samples](benchmark::State& state) {
-      Rig<At> rig(samples);
-      rig.backward(true);
-      for (auto _ : state) state.SetIterationTime(rig.backward(true));
-    });
+    add(name + "/weight_gradient", flop + 2 * within + last, x + y,
+        [samples](benchmark::State& state) {
+          Rig<At> rig(samples);
+          rig.backward(true);
+          for (auto _ : state) state.SetIterationTime(rig.backward(true));
+        });
     if (first) return;
-    add(name + "/input_gradient", flop, x + y, [samples](benchmark::State& state) {
+    add(name + "/input_gradient", flop - last, x + y, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(false);
       for (auto _ : state) {
@@ -219,7 +236,7 @@ void add_layer(const std::string& name, std::size_t samples, bool first) {
       }
     });
   } else {
-    add(name + "/backward", 2 * flop, 2 * x + y, [samples](benchmark::State& state) {
+    add(name + "/backward", 2 * tied, 2 * x + y, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(false);
       for (auto _ : state) state.SetIterationTime(rig.backward(false));
@@ -301,6 +318,14 @@ void add_image_layers() {
   add_image_layer.operator()<ls::Rescaling<0.5>>("rescaling");
   add_image_layer.operator()<ls::Normalization<>>("normalization");
   add_image_layer.operator()<ls::Softmax>("softmax");
+  add_image_layer.operator()<ls::LayerNormalization<>>("layer_normalization");
+  add_image_layer.operator()<ls::Dropout<0.5>>("dropout");
+  add_image_layer.operator()<ls::GaussianDropout<0.1>>("gaussian_dropout");
+  add_image_layer.operator()<ls::ActivityRegularization<ls::L1L2{.l1 = 0.01, .l2 = 0.01}>>(
+      "activity_regularization");
+  add_image_layer.operator()<ls::AveragePooling2D<2>>("average_pooling2d");
+  add_image_layer.operator()<ls::GlobalAveragePooling2D>("global_average_pooling2d");
+  add_image_layer.operator()<ls::GlobalMaxPooling2D>("global_max_pooling2d");
 }
 
 /// An Activation of each function, as a layer by itself.
@@ -347,11 +372,15 @@ int main(int argc, char** argv) {
   add_sequence_layer.operator()<ls::SpatialDropout1D<0.5>>("spatial_dropout1d");
   add_sequence_layer.operator()<ls::GroupNormalization<8>>("group_normalization");
   add_sequence_layer.operator()<ls::Masking<>>("masking");
+  add_sequence_layer.operator()<ls::ZeroPadding1D<1>>("zero_padding1d");
+  add_sequence_layer.operator()<ls::Cropping1D<1>>("cropping1d");
+  add_sequence_layer.operator()<ls::UpSampling1D<>>("up_sampling1d");
+  add_sequence_layer.operator()<ls::Slice<32, 64>>("slice");
   add_layer<ls::detail::LayerAt<0, ls::RepeatVector<200>, ls::Shape<128>>>("sequence/repeat_vector",
                                                                            32, false);
-  add_activations<ls::ReLU6, ls::LeakyReLU<>, ls::ELU, ls::SELU, ls::GELU, ls::GELUTanh, ls::SiLU,
-                  ls::Softplus, ls::Softsign, ls::Mish, ls::HardSigmoid, ls::HardSiLU, ls::Sigmoid,
-                  ls::Tanh, ls::Exponential>();
+  add_activations<ls::ReLU, ls::ReLU6, ls::LeakyReLU<>, ls::ELU, ls::SELU, ls::GELU, ls::GELUTanh,
+                  ls::SiLU, ls::Softplus, ls::Softsign, ls::Mish, ls::HardSigmoid, ls::HardSiLU,
+                  ls::Sigmoid, ls::Tanh, ls::Exponential>();
   // As in a GPT of characters.
   using Characters = ls::Sequence<64, 128>;
   const auto add_gpt_layer = []<class L, class In = Characters>(const std::string& name) {
@@ -362,7 +391,19 @@ int main(int argc, char** argv) {
   add_gpt_layer.operator()<ls::PositionEmbedding<64>>("position_embedding");
   add_gpt_layer.operator()<ls::LayerNormalization<>>("layer_normalization");
   add_gpt_layer.operator()<ls::MultiHeadAttention<4, 32, causal>>("multi_head_attention");
+  // 1 head or 8; longer sequences, the last of which keep no probabilities; the width of GPT-2.
+  add_gpt_layer.operator()<ls::MultiHeadAttention<1, 128, causal>>("attention_1_head");
+  add_gpt_layer.operator()<ls::MultiHeadAttention<8, 16, causal>>("attention_8_heads");
+  add_gpt_layer.operator()<ls::MultiHeadAttention<4, 32>>("attention_not_causal");
+  using Long = ls::Sequence<256, 128>;
+  using Longer = ls::Sequence<1024, 128>;
+  using Wide = ls::Sequence<64, 768>;
+  add_gpt_layer.operator()<ls::MultiHeadAttention<4, 32, causal>, Long>("attention_of_256");
+  add_gpt_layer.operator()<ls::MultiHeadAttention<4, 32, causal>, Longer>("attention_of_1024");
+  add_gpt_layer.operator()<ls::MultiHeadAttention<12, 64, causal>, Wide>("attention_768_wide");
   add_gpt_layer.operator()<ls::Dense<512, ls::GELU>>("dense_gelu");
+  add_gpt_layer.operator()<ls::TiedHead<ls::Embedding<65, 128>, ls::PositionEmbedding<64>>,
+                           ls::Shape<64>>("tied_head");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("instruction set",
