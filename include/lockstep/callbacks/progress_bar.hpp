@@ -37,11 +37,13 @@ struct ProgressBarOutput {
   double (*seconds)() = nullptr;  ///< default: std::chrono::steady_clock
 };
 
-/// Shows the progress of fit, as Keras 2 does: verbose 0 nothing verbose 1 a bar that is redrawn at
-/// most every 0.05 s, and a last time at the end of the epoch with all figures. Where the
-///              output is no terminal, only the last is written.
-/// verbose 2 one line at the end of an epoch A line "Epoch 1/3" comes first when there is more than
-/// one epoch. When the data gives no number of steps, that of the epoch before is shown.
+/// Shows the progress of fit, as Keras 2 does:
+///   verbose 0  nothing
+///   verbose 1  a bar that is redrawn at most every 0.05 s, and a last time at the end of the epoch
+///              with all figures. Where the output is no terminal, only the last is written.
+///   verbose 2  one line at the end of an epoch
+/// A line "Epoch 1/3" comes first when there is more than one epoch. When the data give no number
+/// of steps, that of the epoch before is shown.
 ///
 /// Unlike Keras, an epoch that ends early shows the steps that were done and not the target.
 ///

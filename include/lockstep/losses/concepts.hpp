@@ -49,18 +49,19 @@ concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std:
 ///     they train together.
 ///  3. `L::template target_size<Out>`: target values per row; Out is the shape of a row. Sparse
 ///     class labels are whole numbers stored as T.
-/// 4. `loss.compute(predictions, targets, losses, gradient)`: writes the loss of row i to losses[i]
-///     (std::span<double> of the rows, without padding), and its gradient with respect to the
-///     predictions to row i of gradient, zero in the padding, unless gradient.empty(). predictions
-///     is [rows x Out::size], targets [rows x target_size]. A row does not depend on others. Throws
-///     DataError for a bad target: BadTarget, where the message is to name the sample.
+///  4. `loss.compute(predictions, targets, losses, gradient)`: writes the loss of row i to
+///     losses[i] (std::span<double> of the rows, without padding), and its gradient with respect to
+///     the predictions to row i of gradient, zero in the padding, unless gradient.empty().
+///     predictions is [rows x Out::size], targets [rows x target_size]. A row does not depend on
+///     others. Throws DataError for a bad target: BadTarget, where the message is to name the
+///     sample.
 /// Optional:
 ///  5. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls
 ///     it.
 ///  6. `L::target_advice` converts to std::string_view: what to do if the data have another number
 ///     of target values per row. It ends the error's message.
-/// 7. `loss.ignore(targets, weights)`: sets the weights (std::span<T> of the rows) of those rows to
-///     0 that do not count, and returns whether there may be any. Their losses and gradients are
+///  7. `loss.ignore(targets, weights)`: sets to 0 the weights (std::span<T> of the rows) of those
+///     rows that do not count, and returns whether there may be any. Their losses and gradients are
 ///     not used; compute takes their targets all the same.
 ///
 /// The replicas of a process call one loss at the same time.

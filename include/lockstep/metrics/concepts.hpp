@@ -30,9 +30,8 @@ concept SizedMetric = requires {
 /// figure, so that every worker reports the same one.
 ///
 /// For a metric M and T = float or double:
-/// 1. `metric.name` converts to std::string_view: the key in the logs; static, or an option. (Of
-/// two
-///     metrics with one name the second is given a number: "auc_1".)
+///  1. `metric.name` converts to std::string_view: the key in the logs; static, or an option. (Of
+///     two metrics with one name the second is given a number: "auc_1".)
 ///  2. `M::state_size` is a constexpr number of doubles, all zero before the first sample; or
 ///     `metric.state_size(outputs)` gives it, for a model with that many outputs in a row.
 ///  3. `metric.update(predictions, targets, weights, state)` adds the rows (samples or, where the
@@ -47,11 +46,10 @@ concept SizedMetric = requires {
 ///     they train together, and a saved state with a program; default: the name.
 ///  6. `metric.validate()`: throws ConfigurationError for options that make no sense; compile calls
 ///     it.
-/// 7. `metric.report(state, set)`: calls set(suffix, figure), both std::string_view and double, for
-///     each of several figures, whose keys are the name with that suffix; in place of result.
-/// 8. `M::is_weighted`, true: the weights are those of the samples (sample_weight, class_weight).
-/// By
-///     default these do not count in metrics; see Weighted.
+///  7. `metric.report(state, set)`: calls set(suffix, figure), with a std::string_view and a double,
+///     for each of several figures, whose keys are the name with that suffix; in place of result.
+///  8. `M::is_weighted`, true: the weights are those of the samples (sample_weight, class_weight).
+///     By default these do not count in metrics; see Weighted.
 ///
 /// The replicas of a process call one metric at the same time.
 template <class M, class T = float>

@@ -98,14 +98,12 @@ struct Joined<Sequence<Positions, Extents...>, Rest...> {
 }  // namespace detail
 
 // A merge M, for branches with outputs Outs...:
-// 1. `M::name`, and `M::template Rule<Outs...>` with `holds`, whether they can be merged, and
-// `Type`,
-//     the shape of the result.
-// 2. `M::forward<T>(outputs, blocks, y)` writes y. `blocks`: the leading extents' product; a block
-// of
-//     y is the next block of each branch, one after the other.
+//  1. `M::name`, and `M::template Rule<Outs...>` with `holds`, whether they can be merged, and
+//     `Type`, the shape of the result.
+//  2. `M::forward<T>(outputs, blocks, y)` writes y. `blocks`: the leading extents' product; a block
+//     of y is the next block of each branch, one after the other.
 //  3. `M::backward<T>(outputs, blocks, dy, branch, gradient)` writes the gradient of one branch. A
-//  merge without it hands dy on to each branch as it is.
+//     merge without it hands dy on to each branch as it is.
 
 /// The sum of the branches' outputs, which are of one shape.
 struct Add {

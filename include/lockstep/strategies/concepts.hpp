@@ -13,8 +13,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 ///  1. `collective()`: a Collective over all ranks.
 ///  2. `local_rank()` in [0, local_size()): this replica among those of its process.
-/// 3. `team_barrier()`: returns when every replica of this process has called it; throws when one
-/// has failed. Optional:
+///  3. `team_barrier()`: returns when every replica of this process has called it; throws when one
+///     has failed.
+/// Optional:
 ///  4. `team_lead(f)`: called by every replica of the process. When all have come, the first one
 ///     calls `f()`, and the others return when f has. Until then they take part in what f passes to
 ///     the strategy's run(). Without it, a callback cannot use a model where a process has several
@@ -44,13 +45,13 @@ struct AnyReplicaFunction {
 ///     samples for each replica says `.batch(64 * strategy.num_replicas_in_sync())`.
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own
 ///     thread (the first on the caller's), and returns when all have returned. When one throws, the
-///     others are aborted and the first exception is thrown. The library's own give what f returns
-///     as a PerReplica. With a Replica's team_lead, it may be
-///     called again by what that runs; elsewhere in f it throws an Error.
+///     others are aborted and the first exception is thrown. The library's own strategies
+///     return what f returns as a PerReplica. A function that team_lead runs may call run() again;
+///     elsewhere in f it throws an Error.
 /// Optional:
-/// 5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then
-/// follows are the calls of a process that
-///     has just been started. With it, training can survive the loss of a worker (see OnPeerLoss).
+///  5. `reconnect()`: after a CollectiveError, makes new connections to all workers. The calls that
+///     follow are those of a process that has just been started. With it, training can survive the
+///     loss of a worker (see OnPeerLoss).
 ///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves the loss of a
 ///     worker to the outer fit.
 ///  7. `sharded_updates()`: whether each worker updates a share of the parameters, as
