@@ -30,8 +30,6 @@ TEST_CASE("UpdateFrequency: at epochs alone by default, after each batch, or eve
         std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   CHECK(due(3) == std::vector<std::int64_t>{3, 6, 9});
   CHECK(due(11).empty());
-  CHECK_FALSE(ls::UpdateFrequency().has_batches());
-  CHECK(ls::UpdateFrequency(11).has_batches());
 }
 
 TEST_CASE("UpdateFrequency: a negative number is refused") {

@@ -25,7 +25,6 @@ class UpdateFrequency {
                   "least 1, got ",
                   batches}));
   }
-  [[nodiscard]] bool has_batches() const noexcept { return batches_ > 0; }
   /// `batches_made` counts from 1.
   [[nodiscard]] bool due(std::int64_t batches_made) const noexcept {
     return batches_ > 0 && batches_made % batches_ == 0;

@@ -63,7 +63,7 @@ class Cache {
   std::string path_;
   std::shared_ptr<detail::CacheStore> store_;
   std::uint64_t pass_ = 0;  ///< the key of the running pass
-  ElementBatch selected_, missing_;
+  ElementBatch missing_;
   std::vector<std::size_t> missing_rows_;
   std::vector<std::vector<std::uint64_t>> missing_keys_;
   detail::Scratch records_, samples_, targets_;

@@ -9,13 +9,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Element i belongs to shard i % num_shards, where it is number i / num_shards: tf.data's rule.
+/// Element i belongs to shard i % num_shards: tf.data's rule.
 [[nodiscard]] constexpr std::int64_t shard_of(std::int64_t i, std::int64_t num_shards) noexcept {
   return i % num_shards;
-}
-[[nodiscard]] constexpr std::int64_t index_in_shard(std::int64_t i,
-                                                    std::int64_t num_shards) noexcept {
-  return i / num_shards;
 }
 
 /// Throws ConfigurationError unless num_shards is at least 1 and index is in [0, num_shards).

@@ -71,9 +71,6 @@ class ParameterServerStrategy {
   [[nodiscard]] bool is_server() const noexcept {
     return servers_ != nullptr && servers_->is_server();
   }
-  [[nodiscard]] int num_servers() const noexcept {
-    return servers_ == nullptr ? 0 : servers_->count();
-  }
 
   [[nodiscard]] int num_workers() const noexcept { return workers_; }
   /// -1 for a server.

@@ -27,7 +27,7 @@ class CollectiveReplica {
   [[nodiscard]] int local_size() const noexcept { return local_size_; }
 
   void team_barrier() {
-    if constexpr (requires { collective_.team(); })
+    if constexpr (TeamedCollective<C>)
       collective_.team().barrier();
     else
       collective_.barrier();
