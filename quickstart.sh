@@ -45,7 +45,7 @@ while (($#)); do
 done
 [[ $jobs =~ ^([1-9][0-9]*)?$ ]] || fail "--jobs needs a number, not $jobs"
 
-# --- what is missing -----------------------------------------------------------------------------------------------------
+# --- what is missing ------------------------------------------------------------------------------
 
 missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
@@ -104,7 +104,7 @@ installed=$(cmake --version | sed -n 's/^cmake version //p')
   fail "needs CMake 3.24, found $installed (a newer one: pip install cmake, or https://apt.kitware.com)"
 [[ $command != install ]] || exit 0
 
-# --- build ---------------------------------------------------------------------------------------------------------------
+# --- build ----------------------------------------------------------------------------------------
 
 cores=$(nproc 2>/dev/null || echo 2)
 if [[ -z $jobs ]]; then # a compiler process needs up to 1 GB
@@ -121,8 +121,8 @@ run() {
   "$@"
 }
 
-# Warnings of a compiler that the authors have not seen must not stop a newcomer, nor must what only the tests need.
-# A build folder keeps what it was configured with.
+# Warnings of a compiler that the authors have not seen must not stop a newcomer, nor must what only
+# the tests need. A build folder keeps what it was configured with.
 cached=$(sed -n 's/^LOCKSTEP_DEVELOPMENT:BOOL=//p' "build/$preset/CMakeCache.txt" 2>/dev/null || true)
 options=(-D "LOCKSTEP_DEVELOPMENT=${LOCKSTEP_DEVELOPMENT:-${cached:-OFF}}")
 if [[ $command == main ]] && ! has_file include/doctest/doctest.h; then options+=(-D LOCKSTEP_BUILD_TESTS=OFF); fi
@@ -137,7 +137,8 @@ else
   run_tests=(ctest --test-dir "build/$preset" --no-tests=error --output-on-failure
     --parallel $((2 * cores))) # tests/CMakeLists.txt counts in halves
   [[ -z $label ]] || run_tests+=(--label-regex "^$label\$")
-  # The thread sanitizer of some compilers cannot live with all the randomness in the addresses of newer kernels.
+  # The thread sanitizer of some compilers cannot live with all the randomness in the addresses of
+  # newer kernels.
   if [[ $preset == tsan* ]] && setarch -R true 2>/dev/null; then run_tests=(setarch -R "${run_tests[@]}"); fi
   run "${run_tests[@]}" "${arguments[@]}"
 fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Trains the tutorial's CNN on MNIST with five seeds, alone and with two workers, and prints loss and accuracy of each epoch as a
-# Markdown table; then the test accuracy after five epochs with momentum.
+# Trains the tutorial's CNN on MNIST with five seeds, alone and with two workers, and prints loss
+# and accuracy of each epoch as a Markdown table; then the test accuracy after five epochs with
+# momentum.
 #
 #   benchmarks/accuracy.sh MNIST_FOLDER        the folder of MNIST's four IDX files, .gz or not
 #

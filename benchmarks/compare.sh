@@ -84,7 +84,7 @@ case $command in
   all_reduce) with[onednn]=0 with[tensorflow]=0 with[native]=0 with[llmc]=0 ;;
 esac
 
-# --- build ---------------------------------------------------------------------------------------------------------------
+# --- build ----------------------------------------------------------------------------------------
 
 if ((setup)); then
   for peer in onednn torch tensorflow gloo openmpi llmc; do
@@ -122,8 +122,9 @@ wait_until_idle() {
   done
   return 0
 }
-# Runs a command that adds to $results, on an idle machine, if it gets idle. When other programs took more than a tenth of the
-# machine meanwhile, marks what it has added: two threads that share their cores with others, or spin, tell nothing.
+# Runs a command that adds to $results, on an idle machine, if it gets idle. When other programs
+# took more than a tenth of the machine meanwhile, marks what it has added: two threads that share
+# their cores with others, or spin, tell nothing.
 disturbed=0
 undisturbed() { # COMMAND...
   local before lines
@@ -147,7 +148,8 @@ undisturbed() { # COMMAND...
   sed -i "$((lines + 1)),\$s/\$/,disturbed/" "$results"
 }
 
-# The lines "NAME/RANKS SIZE MEDIAN MIN MAX" that a program prints; the series gets NAME at its end. What MEDIAN is divided by:
+# The lines "NAME/RANKS SIZE MEDIAN MIN MAX" that a program prints; the series gets NAME at its end.
+# What MEDIAN is divided by:
 divisor=1
 network=() # what runs each command
 collect() { # SERIES COMMAND...
@@ -204,7 +206,7 @@ if ((with[onednn])); then
 fi
 ((with[native] == 0)) || build $native -march=native "$program"
 
-# --- measure -------------------------------------------------------------------------------------------------------------
+# --- measure --------------------------------------------------------------------------------------
 
 : >"$results" # values are milliseconds; under the name peak FLOP/s, under flop/... FLOP, under bytes/... bytes
 
@@ -268,7 +270,7 @@ for ((round = 1; round <= rounds; ++round)); do
   done
 done
 
-# --- report --------------------------------------------------------------------------------------------------------------
+# --- report ---------------------------------------------------------------------------------------
 
 describe_machine "; instruction set in force: $(
   $own/benchmarks/"$program" --benchmark_filter=peak --benchmark_min_time=0.01 2>&1 | sed -n 's/^instruction set: //p')"

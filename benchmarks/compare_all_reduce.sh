@@ -2,7 +2,7 @@
 
 mib=$((1 << 20))
 
-# --- build ---------------------------------------------------------------------------------------------------------------
+# --- build ----------------------------------------------------------------------------------------
 
 build $own '' benchmark_all_reduce benchmark_worker_steps benchmark_limits
 installed() { # PEER
@@ -29,7 +29,7 @@ if [[ -n $congestion_control ]]; then
     cat /proc/sys/net/ipv4/tcp_allowed_congestion_control)"
 fi
 
-# --- measure -------------------------------------------------------------------------------------------------------------
+# --- measure --------------------------------------------------------------------------------------
 
 : >"$results" # values are microseconds; names RANKS/BYTES, or PROCESSES/SAMPLES for steps
 
@@ -80,7 +80,7 @@ for ((round = 1; round <= rounds; ++round)); do
     measure 'PyTorch DDP' "${python_environment[@]}" OMP_NUM_THREADS=1 "$torch_python" benchmarks/peers/torch_ddp.py --processes 2
 done
 
-# --- report --------------------------------------------------------------------------------------------------------------
+# --- report ---------------------------------------------------------------------------------------
 
 describe_machine ''
 echo "Congestion control: $("${network[@]}" cat $setting); connections over the loopback interface"

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Measures how long, and with how much memory, lockstep's programs are compiled and linked at -O2, and prints a Markdown table.
+# Measures how long, and with how much memory, lockstep's programs are compiled and linked at -O2,
+# and prints a Markdown table.
 #
-#   benchmarks/compile_time.sh [RUNS]      5 runs of each command unless told otherwise; CXX=clang++ measures another compiler
+#   benchmarks/compile_time.sh [RUNS]
 #
-# Run ./quickstart.sh before, which installs what is needed, and let nothing else run at the same time.
+# Makes 5 runs of each command unless told otherwise; CXX=clang++ measures another compiler.
+#
+# Run ./quickstart.sh before, which installs what is needed, and let nothing else run at the same
+# time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What it is worth to communicate less often: the character model of examples/gpt.cpp on two workers, over loopback interfaces of
-# several speeds, in step and by DiLoCo with rounds of 50 steps, as a Markdown table. Both directions share the speed. Needs root or
-# user namespaces, and tc (iproute2); without them it says so and ends with 77.
+# What it is worth to communicate less often: the character model of examples/gpt.cpp on two
+# workers, over loopback interfaces of several speeds, in step and by DiLoCo with rounds of 50
+# steps, as a Markdown table. Both directions share the speed. Needs root or user namespaces, and tc
+# (iproute2); without them it says so and ends with 77.
 #
 #   benchmarks/diloco.sh TEXT [ITERATIONS [RATE...]]        default: 500 iterations, 2gbit 200mbit
 #

@@ -26,8 +26,8 @@ struct FmaPeak {
     const V summand = factor + half;
     V values[chains<Isa>];
     for (V& value : values) {
-      float start =
-          half;  // as far as the compiler knows, another one in each chain: else it computes one chain for all
+      // As far as the compiler knows, another one in each chain: else it computes one for all.
+      float start = half;
       benchmark::DoNotOptimize(start);
       value = V{} + start;
     }

@@ -133,7 +133,7 @@ void live(const ls::Rendezvous& rendezvous, Clock::time_point begin, int victim,
     report.knows = seconds_since(begin);
     report.named = error.failed_rank();
   }
-  // Whoever ends is no more news for the others.
+  // A rank that ends is no news for the others any more.
   while (!shared.is_over) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 

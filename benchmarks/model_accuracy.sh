@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# What the example programs reach, as Markdown tables: the GPT on a text, ResNet-20 on CIFAR-10's binary files, the classifiers of
-# sentences and the table, which make their own data.
+# What the example programs reach, as Markdown tables: the GPT on a text, ResNet-20 on CIFAR-10's
+# binary files, the classifiers of sentences and the table, which make their own data.
 #
-#   benchmarks/model_accuracy.sh gpt TEXT_FILE | resnet CIFAR_FOLDER | text | tabular [SEEDS]        SEEDS: default "1 2 3 4 5"
+#   benchmarks/model_accuracy.sh gpt TEXT_FILE | resnet CIFAR_FOLDER | text | tabular [SEEDS]
 #
-# ResNet-20 is trained for 30 epochs (--epochs of the program: 180). Run `cmake --preset release` before.
+# SEEDS are "1 2 3 4 5" unless told otherwise.
+#
+# ResNet-20 is trained for 30 epochs (--epochs of the program: 180). Run `cmake --preset release`
+# before.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What it is worth to reduce gradients while backward computes others: steps of an MLP on two processes, over loopback interfaces of
-# several speeds, as a Markdown table. Both directions share the speed. Needs root or user namespaces, and tc (iproute2).
+# What it is worth to reduce gradients while backward computes others: steps of an MLP on two
+# processes, over loopback interfaces of several speeds, as a Markdown table. Both directions share
+# the speed. Needs root or user namespaces, and tc (iproute2).
 #
 #   benchmarks/overlap.sh [ROUNDS]        default: 3
 #

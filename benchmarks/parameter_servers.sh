@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What it is worth not to wait: the tutorial's CNN on MNIST by two workers in step, and by two workers with a parameter server, five
-# seeds each: the test accuracy, and how long a step of the first worker takes when the second one is five times slower (it sleeps).
+# What it is worth not to wait: the tutorial's CNN on MNIST by two workers in step, and by two
+# workers with a parameter server, five seeds each: the test accuracy, and how long a step of the
+# first worker takes when the second one is five times slower (it sleeps).
 #
 #   benchmarks/parameter_servers.sh MNIST_FOLDER ["SEEDS"]       default: 1 2 3 4 5
 #

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# What a step takes on more hosts than there are here: measures what a message, a byte and an addition cost, holds what
-# step_model.awk predicts from them against 2, 4 and 8 network namespaces on a bridge, each with a link of a limited rate, and
-# prints its predictions for 8, 64 and 512 hosts, all as Markdown tables. Needs root or user namespaces, ip and tc (iproute2);
-# without them it says so and ends with 77.
+# What a step takes on more hosts than there are here: measures what a message, a byte and an
+# addition cost, holds what step_model.awk predicts from them against 2, 4 and 8 network namespaces
+# on a bridge, each with a link of a limited rate, and prints its predictions for 8, 64 and 512
+# hosts, all as Markdown tables. Needs root or user namespaces, ip and tc (iproute2); without them
+# it says so and ends with 77.
 #
-#   benchmarks/step_model.sh [--ranks-on-hosts] [ROUNDS [RATE...]]        default: 1 round; 200, 500 and 1000 Mbit/s
+#   benchmarks/step_model.sh [--ranks-on-hosts] [ROUNDS [RATE...]]
 #
-# Steps are measured at the last rate only. Then 2 hosts with 2 ranks on each: all ranks in one ring, which sends over TCP or between
-# neighbours in memory, beside threads of one process on each host; --ranks-on-hosts measures these alone. A round takes six minutes on
-# two cores, or two, and nothing else should run. Run `cmake --preset release` before.
+# Makes 1 round, at 200, 500 and 1000 Mbit/s, unless told otherwise.
+#
+# Steps are measured at the last rate only. Then 2 hosts with 2 ranks on each: all ranks in one
+# ring, which sends over TCP or between neighbours in memory, beside threads of one process on each
+# host; --ranks-on-hosts measures these alone. A round takes six minutes on two cores, or two, and
+# nothing else should run. Run `cmake --preset release` before.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +31,8 @@ done
 programs=build/release/benchmarks
 say() { echo "step_model.sh: $*" >&2; }
 
-# All of it runs in a network, a process space and a view of the files of its own, which end with it, and all that is in them.
+# All of it runs in a network, a process space and a view of the files of its own, which end with
+# it, and all that is in them.
 if [[ ${LOCKSTEP_STEP_MODEL:-} != inside ]]; then
   as_root=()
   ((EUID == 0)) || as_root=(--map-root-user)

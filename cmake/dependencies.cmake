@@ -1,12 +1,14 @@
-# The libraries behind lockstep: the installed ones if there are any, otherwise the sources of a pinned release.
+# The libraries behind lockstep: the installed ones if there are any, otherwise the sources of a
+# pinned release.
 
 include(FetchContent)
 
-# lockstep_dependency(<package> <target> [VERSION <minimum>] DEBIAN <package> URL <url> SHA256 <hash>
-#                     INCLUDE <folder> [DEFINE <definition>...])
+# lockstep_dependency(<package> <target> [VERSION <minimum>] DEBIAN <package> URL <url>
+#                     SHA256 <hash> INCLUDE <folder> [DEFINE <definition>...])
 #
-# All of these are headers, so a fetched one is an include folder and its own CMake project is not run. It becomes an imported
-# target with the name that its package uses: lockstep's export refers to either by that name.
+# All of these are headers, so a fetched one is an include folder and its own CMake project is not
+# run. It becomes an imported target with the name that its package uses: lockstep's export refers
+# to either by that name.
 function(lockstep_dependency package target)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "VERSION;DEBIAN;URL;SHA256;INCLUDE" "DEFINE")
   if(NOT TARGET ${target})

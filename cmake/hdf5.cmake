@@ -1,5 +1,6 @@
-# lockstep::hdf5: lockstep::lockstep with Keras's .weights.h5 files, when CMake finds HDF5's library for C. For lockstep's own
-# build and for find_package(lockstep COMPONENTS hdf5). A program may link it beside lockstep::compiled.
+# lockstep::hdf5: lockstep::lockstep with Keras's .weights.h5 files, when CMake finds HDF5's library
+# for C. For lockstep's own build and for find_package(lockstep COMPONENTS hdf5). A program may link
+# it beside lockstep::compiled.
 
 # CMake's own module needs a compiler for C, and a project of C++ alone has none.
 find_path(HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)

@@ -1,5 +1,6 @@
-# lockstep::images: lockstep::lockstep with decoders for from_image_folder, when CMake finds libpng or libjpeg. For lockstep's
-# own build and for find_package(lockstep COMPONENTS images). A program may link it beside lockstep::compiled.
+# lockstep::images: lockstep::lockstep with decoders for from_image_folder, when CMake finds libpng
+# or libjpeg. For lockstep's own build and for find_package(lockstep COMPONENTS images). A program
+# may link it beside lockstep::compiled.
 
 find_package(PNG QUIET GLOBAL)
 find_package(JPEG QUIET GLOBAL)

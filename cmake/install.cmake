@@ -1,4 +1,5 @@
-# Install and export: find_package(lockstep) gives lockstep::lockstep and, where it was built, lockstep::compiled.
+# Install and export: find_package(lockstep) gives lockstep::lockstep and, where it was built,
+# lockstep::compiled.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -1,5 +1,6 @@
-# lockstep::mpi: lockstep::lockstep with the collective Mpi, when CMake finds an MPI library. For lockstep's own build and for
-# find_package(lockstep COMPONENTS mpi). A program may link it beside lockstep::compiled.
+# lockstep::mpi: lockstep::lockstep with the collective Mpi, when CMake finds an MPI library. For
+# lockstep's own build and for find_package(lockstep COMPONENTS mpi). A program may link it beside
+# lockstep::compiled.
 
 set(MPI_CXX_SKIP_MPICXX ON) # the interface of C is all that is used
 find_package(MPI QUIET COMPONENTS CXX)

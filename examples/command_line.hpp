@@ -134,7 +134,8 @@ struct RunOptions {
 
   /// How their lines of the usage text read.
   static constexpr const char* usage =
-      R"(  --workers N          start N worker processes on this machine (default: this process, or TF_CONFIG's cluster)
+      R"(  --workers N          start N worker processes on this machine (default: this process, or
+                       TF_CONFIG's cluster)
   --replicas R         replicas (threads) in each worker (default 1; 0: its share of the cores)
   --batch-size N       samples in a step, per worker
   --seed N             (default 1)
@@ -166,10 +167,13 @@ struct TrainingOptions : RunOptions {
 
   static inline const std::string usage =
       std::string(
-          R"(  --backup-dir DIR     save the training state there, and go on from it when it is there
+          R"(  --backup-dir DIR     save the training state there, and go on from it when it is
+                       there
   --save-freq epoch|N  with --backup-dir: how often, at every epoch or every N steps (default epoch)
-  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
-  --model-out FILE     save the model at the end: weights to .safetensors and .npz, else all of the training state
+  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and
+                       .npz, else all of the training state
+  --model-out FILE     save the model at the end: weights to .safetensors and .npz, else all of the
+                       training state
 )") + RunOptions::usage;
 
   [[nodiscard]] std::optional<lockstep::BackupAndRestore> backup() const {

@@ -54,7 +54,8 @@ using Gpt = ls::Sequential<ls::Input<block>,
 static_assert(Gpt::parameter_count == 804'096);
 
 constexpr std::string_view usage_of_gpt = R"(usage: gpt --text FILE [options]
-  --text FILE          the text: at most 65 different bytes; its first nine tenths are learned, the rest is for val_loss
+  --text FILE          the text: at most 65 different bytes; its first nine tenths are learned, the
+                       rest is for val_loss
   --iterations N       steps (default 2000; 0: none, with --model-in)
   --generate N         characters to write at the end (default 0)
   --diloco N           ranks communicate after rounds of N steps only (default 0: in every step)

@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* usage = R"(usage: mnist [options]
   --data DIR           MNIST's four IDX files, .gz or not (default: digits drawn by the program)
-  --workers N          start N worker processes on this machine (default: this process, or TF_CONFIG's cluster)
+  --workers N          start N worker processes on this machine (default: this process, or
+                       TF_CONFIG's cluster)
   --replicas R         replicas (threads) in each worker (default 1; 0: its share of the cores)
   --epochs N           (default 3)
   --steps-per-epoch N  (default 70; 0: all of the data)
@@ -34,19 +35,26 @@ constexpr const char* usage = R"(usage: mnist [options]
   --seed N             (default 1)
   --backup-dir DIR     save the training state there, and go on from it when it is there
   --save-freq epoch|N  with --backup-dir: how often, at every epoch or every N steps (default epoch)
-  --restarts M         with --workers: start a worker again up to M times when it was killed or has lost another one
-  --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or, with --backup-dir, wait until it has been
-                       started again (default fail)
-  --elastic MIN        go on with fewer workers when some are lost, down to MIN, and take them in when they come. What
-                       goes on is always more than half of those that were there: one of two workers never goes on alone
-  --elastic-wait S     with --elastic: how many seconds to wait for a lost one, before going on without it (default 30)
-  --global-batch fixed|follows-world  with --elastic, and fewer workers: as large, or batch-size for each (default fixed)
+  --restarts M         with --workers: start a worker again up to M times when it was killed or has
+                       lost another one
+  --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or, with --backup-dir, wait
+                       until it has been started again (default fail)
+  --elastic MIN        go on with fewer workers when some are lost, down to MIN, and take them in
+                       when they come. What goes on is always more than half of those that were
+                       there: one of two workers never goes on alone
+  --elastic-wait S     with --elastic: how many seconds to wait for a lost one, before going on
+                       without it (default 30)
+  --global-batch fixed|follows-world  with --elastic, and fewer workers: as large, or batch-size for
+                       each (default fixed)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
-  --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three.
-                       Where TF_CONFIG's task is an evaluator: evaluate each one that the workers save there, until they
-                       have ended, and append a row to DIR/evaluation.csv
-  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
-  --model-out FILE     save the model at the end: weights to .safetensors and .npz, else all of the training state
+  --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each
+                       epoch, and keep three. Where TF_CONFIG's task is an evaluator: evaluate each
+                       one that the workers save there, until they have ended, and append a row to
+                       DIR/evaluation.csv
+  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and
+                       .npz, else all of the training state
+  --model-out FILE     save the model at the end: weights to .safetensors and .npz, else all of the
+                       training state
   --profile FILE       print where the time goes, and write it as a Chrome trace
   --help
 The last line is: final: loss=L accuracy=A val_accuracy=V parameters_crc32c=HEX

@@ -125,9 +125,11 @@ int main(int argc, char** argv) {
   line.number("--weight-decay", 0.0, 1.0, options.weight_decay);
   const std::string usage =
       std::string(R"(usage: resnet --data DIR [options]
-  --data DIR           train.bin (or data_batch_1.bin to data_batch_5.bin) and test_batch.bin of CIFAR-10's binary version
+  --data DIR           train.bin (or data_batch_1.bin to data_batch_5.bin) and test_batch.bin of
+                       CIFAR-10's binary version
   --epochs N           (default 180)
-  --learning-rate X    at first; a tenth of it after 2/3 of the epochs, a hundredth after 9/10 (default 0.1)
+  --learning-rate X    at first; a tenth of it after 2/3 of the epochs, a hundredth after 9/10
+                       (default 0.1)
   --momentum X         (default 0.9)
   --weight-decay X     as the paper counts it (default 0.0001)
 )") + options.usage +

@@ -127,8 +127,9 @@ int main(int argc, char** argv) {
   line.number("--learning-rate", 0.0, 1e6, options.learning_rate);
   const std::string usage =
       std::string(R"(usage: tabular [options]
-  --data FILE          a CSV file with the columns age, balance, visits, plan, country and left, 0 or 1 (default: a table
-                       that the program makes up); the first fifth is held back for the test
+  --data FILE          a CSV file with the columns age, balance, visits, plan, country and left, 0
+                       or 1 (default: a table that the program makes up); the first fifth is held
+                       back for the test
   --epochs N           (default 10)
   --learning-rate X    (default 0.005)
 )") + options.usage +

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Writes a program that trains a Sequential of many layers, no two of which are alike.
 #
-#   benchmarks/compile_time/sequential.sh LAYERS      half of them Conv2D, half Dense, and a Flatten between
+#   benchmarks/compile_time/sequential.sh LAYERS
+#
+# Half of them are Conv2D and half Dense, with a Flatten between.
 set -euo pipefail
 [[ ${1:-} =~ ^[1-9][0-9]*$ ]] || { echo "usage: benchmarks/compile_time/sequential.sh LAYERS" >&2; exit 2; }
 

@@ -1,11 +1,10 @@
 // What an all-reduce cannot beat by much: its bytes moved, or added, by the plainest of means.
 //
-// benchmark_limits --policy exchange --bytes B... [--repetitions N] two processes send B bytes to
-// each other at once, over
-//                                                                          a TCP connection of the loopback interface: what each
-//                                                                          rank of an all-reduce over two of B bytes does
-// benchmark_limits --policy add --ranks 1 --bytes B... [--repetitions N] a += b, of B bytes each,
-// on one core
+// benchmark_limits --policy exchange --bytes B... [--repetitions N]
+//     two processes send B bytes to each other at once, over a TCP connection of the loopback
+//     interface: what each rank of an all-reduce over two of B bytes does
+// benchmark_limits --policy add --ranks 1 --bytes B... [--repetitions N]
+//     a += b, of B bytes each, on one core
 //
 // Output: see ../all_reduce_timing.hpp.
 

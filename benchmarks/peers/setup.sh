@@ -3,16 +3,21 @@
 # is missing. On a bare Debian or Ubuntu machine it installs the compiler and lockstep's own
 # dependencies, too.
 #
-#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc]        all unless told otherwise
+#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc]
 #
-# onednn: Debian's libdnnl-dev (2.6 or another 2.x), ocl-icd-opencl-dev, which its CMake files need, and
-# libbenchmark-dev, which lockstep's own benchmarks need as well.
-# torch: PyTorch for CPUs in a virtual environment, build/peers/torch. Set LOCKSTEP_TORCH_PYTHON to use a Python that has it already.
-# tensorflow: likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON.
-# gloo: Debian's libgloo-dev (0.5). openmpi: Debian's libopenmpi-dev and openmpi-bin (4.1).
-# llmc: llm.c from GitHub, build/peers/llm.c, and two programs of llmc_step.c and its train_gpt2.c: build/peers/llmc_O3 and, with the
-# Makefile's flag of llm.c, build/peers/llmc_Ofast. Set LOCKSTEP_LLMC to use a checkout that is there already, and CC for a compiler
-# other than gcc.
+# Without arguments, all of them:
+#
+#   onednn      Debian's libdnnl-dev (2.6 or another 2.x), ocl-icd-opencl-dev, which its CMake files
+#               need, and libbenchmark-dev, which lockstep's own benchmarks need as well
+#   torch       PyTorch for CPUs in a virtual environment, build/peers/torch. Set
+#               LOCKSTEP_TORCH_PYTHON to use a Python that has it already
+#   tensorflow  likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON
+#   gloo        Debian's libgloo-dev (0.5)
+#   openmpi     Debian's libopenmpi-dev and openmpi-bin (4.1)
+#   llmc        llm.c from GitHub, build/peers/llm.c, and two programs of llmc_step.c and its
+#               train_gpt2.c: build/peers/llmc_O3 and, with the Makefile's flag of llm.c,
+#               build/peers/llmc_Ofast. Set LOCKSTEP_LLMC to use a checkout that is there already,
+#               and CC for a compiler other than gcc
 #
 # The exit code is 3 when something could not be set up.
 set -euo pipefail

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Training steps of two of the models in ../deep_models.hpp in TensorFlow (Keras) on the CPU, on one batch over and over.
+"""Training steps of two of the models in ../deep_models.hpp in TensorFlow (Keras) on the CPU.
 
-Output and variants are those of tensorflow_step.py. (Its GPTs are slower than PyTorch's and would take most of the time.)
+One batch, over and over. Output and variants are those of tensorflow_step.py. (Its GPTs are slower
+than PyTorch's and would take most of the time.)
 """
 
 import timing

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Training steps of the models in ../models.hpp in TensorFlow (Keras) on the CPU, on one batch over and over.
+"""Training steps of the models in ../models.hpp in TensorFlow (Keras) on the CPU.
 
-Prints a CSV line for each repetition: "step/MODEL/THREADS","VARIANT",milliseconds; of processor time with one thread, which other
-programs disturb little. Variants: function (the step as one tf.function), xla (the same with jit_compile=True).
+One batch, over and over. Prints a CSV line for each repetition:
+"step/MODEL/THREADS","VARIANT",milliseconds; of processor time with one thread, which other programs
+disturb little. Variants: function (the step as one tf.function), xla (the same with
+jit_compile=True).
 """
 
 import os

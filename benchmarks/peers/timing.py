@@ -5,8 +5,9 @@ import time
 
 
 def run(description, variants, set_threads, make_step, skips=lambda name, variant: False, models="cnn,mlp,cifar"):
-    """Times make_step(model, variant)() and prints a CSV line for each repetition: "step/MODEL/THREADS","VARIANT",milliseconds; of
-    processor time with one thread, which other programs disturb little."""
+    """Times make_step(model, variant)() and prints a CSV line for each repetition:
+    "step/MODEL/THREADS","VARIANT",milliseconds; of processor time with one thread, which other
+    programs disturb little."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", default=models)

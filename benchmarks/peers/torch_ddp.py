@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Training steps in PyTorch's DistributedDataParallel over gloo: processes of one thread on this machine, a batch on each, on one
-batch over and over: the tutorial's CNN (../models.hpp) with 64 samples, or a model of ../deep_models.hpp.
+"""Training steps in PyTorch's DistributedDataParallel over gloo, in processes of one thread.
 
-Prints a line "VARIANT/PROCESSES SAMPLES median min max" for each repetition: microseconds of steps in real time; VARIANT is eager or
-channels_last, MODEL_VARIANT with a deep model. At the end the memory of a process: "..._memory/PROCESSES SAMPLES peak peak peak", in
-kB. See torch_step.py for the environment.
+Each process has a batch, the same over and over, for the tutorial's CNN (../models.hpp) with 64
+samples, or a model of ../deep_models.hpp. Prints a line "VARIANT/PROCESSES SAMPLES median min max"
+for each repetition: microseconds of steps in real time; VARIANT is eager or channels_last,
+MODEL_VARIANT with a deep model. At the end the memory of a process:
+"..._memory/PROCESSES SAMPLES peak peak peak", in kB. See torch_step.py for the environment.
 """
 
 import argparse

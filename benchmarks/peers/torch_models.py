@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Training steps of the models in ../deep_models.hpp in PyTorch on the CPU, on one batch over and over.
+"""Training steps of the models in ../deep_models.hpp in PyTorch on the CPU.
 
-Output, variants and environment are those of torch_step.py.
+One batch, over and over. Output, variants and environment are those of torch_step.py.
 """
 
 import timing

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Trains ResNet-20 in PyTorch by the recipe of ../model_accuracy.sh resnet: torch_resnet.py CIFAR_FOLDER [SEED...]
+"""Trains ResNet-20 in PyTorch by the recipe of ../model_accuracy.sh resnet.
 
-30 epochs of batches of 128 without the rest; SGD 0.1, momentum 0.9, weight decay 1e-4; the rate a tenth after 2/3 and 9/10 of the
-epochs; crop after padding by 4, and flip; normalised channels; He normal for convolutions. Prints a Markdown row for each seed.
+torch_resnet.py CIFAR_FOLDER [SEED...]
+
+30 epochs of batches of 128 without the rest; SGD 0.1, momentum 0.9, weight decay 1e-4; the rate a
+tenth after 2/3 and 9/10 of the epochs; crop after padding by 4, and flip; normalised channels; He
+normal for convolutions. Prints a Markdown row for each seed.
 """
 
 import pathlib

@@ -5,8 +5,8 @@ Prints a CSV line for each repetition: "step/MODEL/THREADS","VARIANT",millisecon
 time with one thread, which other programs disturb little. Variants: eager, channels_last, compile
 (torch.compile, which needs a C++ compiler).
 
-The environment should keep glibc from giving freed buffers back to the system in each step (compare.sh does so): page faults cost
-PyTorch up to half of its time.
+The environment should keep glibc from giving freed buffers back to the system in each step
+(compare.sh does so): page faults cost PyTorch up to half of its time.
 """
 
 import timing

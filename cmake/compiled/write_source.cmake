@@ -1,9 +1,9 @@
 # cmake -D INCLUDE=<include folder> -D ROOM=<folder> -D OUTPUT=<file> -P write_source.cmake
 #
-# Writes a source file of lockstep::compiled: what of a room is compiled once. First come the headers
-# of other rooms that it needs, as a program that links the library sees them, and then its own, with
-# their .ipp files and instances. (Rooms include each other without circles: none of its own headers
-# comes with the others.)
+# Writes a source file of lockstep::compiled: what of a room is compiled once. First come the
+# headers of other rooms that it needs, as a program that links the library sees them, and then its
+# own, with their .ipp files and instances. (Rooms include each other without circles: none of its
+# own headers comes with the others.)
 
 cmake_minimum_required(VERSION 3.24)
 

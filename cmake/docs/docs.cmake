@@ -1,5 +1,5 @@
-# The target `docs`, where Doxygen is installed: the API reference, from the comments in the headers,
-# in <build>/docs/html. A warning of Doxygen is an error.
+# The target `docs`, where Doxygen is installed: the API reference, from the comments in the
+# headers, in <build>/docs/html. A warning of Doxygen is an error.
 
 find_program(LOCKSTEP_DOXYGEN doxygen)
 mark_as_advanced(LOCKSTEP_DOXYGEN)

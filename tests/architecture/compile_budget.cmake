@@ -1,9 +1,9 @@
-# cmake -D COMPILER=<g++> -D FLAGS=<response file> -D SOURCE=<file> -D NM=<nm> -D SIZE=<size> -D FUNCTIONS=<most> -D TEXT=<most>
-#       -D OBJECT=<file to write> -P compile_budget.cmake
+# cmake -D COMPILER=<g++> -D FLAGS=<response file> -D SOURCE=<file> -D NM=<nm> -D SIZE=<size>
+#       -D FUNCTIONS=<most> -D TEXT=<most> -D OBJECT=<file to write> -P compile_budget.cmake
 #
-# Compiles a program that links lockstep::compiled, and fails if its object defines more functions or
-# more bytes of text than it may. What takes long to compile shows in these numbers, which are the
-# same at each run.
+# Compiles a program that links lockstep::compiled, and fails if its object defines more functions
+# or more bytes of text than it may. What takes long to compile shows in these numbers, which are
+# the same at each run.
 
 cmake_minimum_required(VERSION 3.24)
 

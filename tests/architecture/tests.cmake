@@ -1,5 +1,5 @@
-# Included by check.cmake: each header has a test of its name at the mirrored place, or the test that
-# ${ROOT}/tests/architecture/tests.txt names.
+# Included by check.cmake: each header has a test of its name at the mirrored place, or the test
+# that ${ROOT}/tests/architecture/tests.txt names.
 
 set(number 0)
 set(test "")

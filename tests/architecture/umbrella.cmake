@@ -1,4 +1,5 @@
-# cmake -D COMPILER=<compiler> -D FLAGS=<response file> -D INCLUDE=<include folder> -P umbrella.cmake
+# cmake -D COMPILER=<compiler> -D FLAGS=<response file> -D INCLUDE=<include folder>
+#       -P umbrella.cmake
 #
 # Fails if lockstep/lockstep.hpp leaves out a header.
 

@@ -1,4 +1,5 @@
-# cmake -D COMPILER=<compiler> -D FLAGS=<response file> -D SOURCE=<file> -D WITHOUT=<regex> -P without.cmake
+# cmake -D COMPILER=<compiler> -D FLAGS=<response file> -D SOURCE=<file> -D WITHOUT=<regex>
+#       -P without.cmake
 #
 # Fails if a file that SOURCE includes, however indirectly, matches the regular expression.
 

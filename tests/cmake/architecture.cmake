@@ -12,7 +12,8 @@ file(STRINGS architecture/offences/expected.txt expected)
 list(JOIN expected ".*" expected)
 set_tests_properties(architecture_check PROPERTIES PASS_REGULAR_EXPRESSION "${expected}")
 
-# A program without lockstep::compiled may begin with any header; and the check of that, with a circle.
+# A program without lockstep::compiled may begin with any header; and the check of that, with a
+# circle.
 set(order -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/include_order.cmake")
 lockstep_add_source_test(include_order COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" ${order})
 lockstep_add_source_test(include_order_check COMMAND "${CMAKE_COMMAND}" -D
@@ -37,8 +38,8 @@ lockstep_add_source_test(
 lockstep_add_source_test(no_fixed_temporary_names COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -P
                                                           "${CMAKE_CURRENT_SOURCE_DIR}/architecture/temporary_names.cmake")
 
-# What programs compile for themselves when they link lockstep::compiled: one of the tutorial's size,
-# and a deeper model. (Other compilers count otherwise.)
+# What programs compile for themselves when they link lockstep::compiled: one of the tutorial's
+# size, and a deeper model. (Other compilers count otherwise.)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_NM)
   find_program(LOCKSTEP_SIZE size)
 endif()

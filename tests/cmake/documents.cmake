@@ -1,5 +1,5 @@
-# The documents keep their word. Every block of ```cpp, ```sh and ```cmake is tested, as the comment in
-# the line before it says:
+# The documents keep their word. Every block of ```cpp, ```sh and ```cmake is tested, as the comment
+# in the line before it says:
 #
 #   <!-- test: run -->              cpp: a program, compiled and run in an empty folder;
 #                                   sh: run in the repository's root folder
@@ -10,8 +10,8 @@
 #   <!-- test: same as FILE -->     cpp, cmake: the text of that file of the repository
 #   <!-- test: not run, REASON -->  sh: only the syntax is checked
 #
-# A block without such a comment is an error. The test docs.compile compiles all of them; what runs the
-# third block of examples/README.md, or looks at its syntax, is docs.examples.3.
+# A block without such a comment is an error. The test docs.compile compiles all of them; what runs
+# the third block of examples/README.md, or looks at its syntax, is docs.examples.3.
 
 file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*.md"
      "${PROJECT_SOURCE_DIR}/*/README.md" "${PROJECT_SOURCE_DIR}/cmake/*/README.md"

@@ -2,9 +2,9 @@
 # only what has changed is compiled again.
 
 # They are compiled as with lockstep::compiled, and the .ipp of the same name behind them: so no
-# other header's .ipp brings what they forget, and it takes less time. LOCKSTEP_INLINE keeps g++ from
-# making code of it. (tests/architecture/include_order.cmake sees to it that a program without the
-# library may begin with any header.)
+# other header's .ipp brings what they forget, and it takes less time. LOCKSTEP_INLINE keeps g++
+# from making code of it. (tests/architecture/include_order.cmake sees to it that a program without
+# the library may begin with any header.)
 
 set(headers ${LOCKSTEP_HEADERS})
 list(FILTER headers EXCLUDE REGEX "\\.ipp$")

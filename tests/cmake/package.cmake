@@ -71,8 +71,8 @@ lockstep_add_source_test(
   package.versions COMMAND "${CMAKE_COMMAND}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}" -D "VERSION=${PROJECT_VERSION}" -P
                            "${CMAKE_CURRENT_SOURCE_DIR}/package/versions.cmake")
 
-# lockstep_add_packager_test(<name> PROGRAM <program> [HINTS <folder>] [FIXTURE <fixture>]): package/<name>.cmake, which is told
-# where the program is.
+# lockstep_add_packager_test(<name> PROGRAM <program> [HINTS <folder>] [FIXTURE <fixture>]):
+# package/<name>.cmake, which is told where the program is.
 function(lockstep_add_packager_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROGRAM;HINTS;FIXTURE" "")
   string(TOUPPER "${name}" upper)

@@ -10,14 +10,15 @@ function(lockstep_add_source_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL};source" TIMEOUT 900 SKIP_RETURN_CODE 77)
 endfunction()
 
-# lockstep_add_skipped_test(<name> [LABEL quick|full] <why>): a test that cannot run here. ctest lists it as skipped, so that it
-# does not look like one that has passed.
+# lockstep_add_skipped_test(<name> [LABEL quick|full] <why>): a test that cannot run here. ctest
+# lists it as skipped, so that it does not look like one that has passed.
 function(lockstep_add_skipped_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "")
   lockstep_add_source_test(${name} LABEL ${arg_LABEL} COMMAND sh -c "echo \"$0\"; exit 77" "SKIPPED: ${name}: ${arg_UNPARSED_ARGUMENTS}")
 endfunction()
 
-# lockstep_add_build_test(<name> [LABEL quick|full] TARGET <target>): the target, which is not part of all, can be built.
+# lockstep_add_build_test(<name> [LABEL quick|full] TARGET <target>): the target, which is not part
+# of all, can be built.
 function(lockstep_add_build_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TARGET" "")
   cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)

@@ -10,8 +10,8 @@ add_library(lockstep_test_main OBJECT main.cpp)
 target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep_test_program)
 target_include_directories(lockstep_test_main PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
 
-# How many ctest tests a folder's program is: of those that mostly wait (for time limits, for processes
-# that hang or die), several run at a time.
+# How many ctest tests a folder's program is: of those that mostly wait (for time limits, for
+# processes that hang or die), several run at a time.
 set(shards_of_test_cluster 3)
 set(shards_of_test_collectives 6)
 set(shards_of_test_integration 2)
@@ -29,9 +29,9 @@ add_library(lockstep_test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/precompile
 target_link_libraries(lockstep_test_headers PRIVATE lockstep_test_main)
 target_precompile_headers(lockstep_test_headers PRIVATE <doctest/doctest.h> <lockstep/local.hpp>)
 
-# lockstep_add_sharded_test(<name> <program> <filter of suites> <source files>...): sets `tests` to the
-# names of its ctest tests. Where there are shards, these are <name>-1, <name>-2, ..., each of some of
-# the files; the last one has what no other has.
+# lockstep_add_sharded_test(<name> <program> <filter of suites> <source files>...): sets `tests` to
+# the names of its ctest tests. Where there are shards, these are <name>-1, <name>-2, ..., each of
+# some of the files; the last one has what no other has.
 function(lockstep_add_sharded_test name program suites)
   set(shards 1)
   if(DEFINED shards_of_${program})
@@ -125,8 +125,8 @@ function(lockstep_add_unit_tests name)
     set_tests_properties(${name}.${need} PROPERTIES LABELS ${label} TIMEOUT 1200 SKIP_RETURN_CODE 77)
     list(APPEND tests ${name}.${need})
   endforeach()
-  # Where the programs of examples/ are, for the tests that run them, and the sources, for those that
-  # read other files.
+  # Where the programs of examples/ are, for the tests that run them, and the sources, for those
+  # that read other files.
   set(environment "LOCKSTEP_EXAMPLES_DIR=${PROJECT_BINARY_DIR}/examples" "LOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
   if(LOCKSTEP_MNIST_DIR)
     list(APPEND environment "LOCKSTEP_MNIST_DIR=${LOCKSTEP_MNIST_DIR}")

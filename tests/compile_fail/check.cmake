@@ -8,7 +8,7 @@
 #   // expect-nearby: <regex>    matches that first line, one of the two before it, or one of the
 #                                notes right behind it (eight lines)
 #   // expect-count: <number>    there are no more `error:` lines than that
-#   // flags: <flags>            the compiler gets these too; they may be the mistake, without a macro
+#   // flags: <flags>            the compiler gets these too; they may be the mistake by themselves
 #
 # Those of the second mistake are written `// expect-error 2: <regex>` and so on.
 #

@@ -1,7 +1,9 @@
-# cmake -D CONAN=<program> -D SOURCE_DIR=<lockstep> -D BUILD_DIR=<folder> -D COMPILER=<compiler> -P conan.cmake
+# cmake -D CONAN=<program> -D SOURCE_DIR=<lockstep> -D BUILD_DIR=<folder> -D COMPILER=<compiler>
+#       -P conan.cmake
 #
-# Conan makes the package, headers only and with lockstep::compiled, and runs its test package. The libraries that lockstep needs
-# are the system's: conan/system/conanfile.py makes packages of them, so that nothing is fetched.
+# Conan makes the package, headers only and with lockstep::compiled, and runs its test package. The
+# libraries that lockstep needs are the system's: conan/system/conanfile.py makes packages of them,
+# so that nothing is fetched.
 
 cmake_minimum_required(VERSION 3.24)
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")

@@ -1,5 +1,5 @@
-# cmake -D PKG_CONFIG=<program> -D PREFIX=<where lockstep is installed> -D COMPILER=<compiler> -D BUILD_DIR=<folder>
-#       -P pkg_config.cmake
+# cmake -D PKG_CONFIG=<program> -D PREFIX=<where lockstep is installed> -D COMPILER=<compiler>
+#       -D BUILD_DIR=<folder> -P pkg_config.cmake
 #
 # A program is built with what pkg-config says, from an installed tree that was moved.
 

@@ -1,5 +1,5 @@
-# cmake -D MPIEXEC=<mpiexec> -D RANKS=<its option> -D PROGRAM=<failures> -D NAME=<failure> -D CODE=<exit code> -D EXPECTED=<regex>
-#       -P fails.cmake
+# cmake -D MPIEXEC=<mpiexec> -D RANKS=<its option> -D PROGRAM=<failures> -D NAME=<failure>
+#       -D CODE=<exit code> -D EXPECTED=<regex> -P fails.cmake
 #
 # Fails unless the job of 2 ranks ends with that exit code, within a minute, and its output matches.
 
