@@ -23,9 +23,9 @@ using lockstep_test::message_of;
 
 namespace {
 
-constexpr int nobody = -1;
+constexpr int no_epoch = -1;
 
-/// Epochs whose weights are the number of the epoch, until the callback, or somebody else after
+/// Epochs whose weights are the number of the epoch, until the callback, or another one after
 /// epoch `other_stops`, ends training.
 struct Epochs {
   FakeTraining training = {};
@@ -43,7 +43,8 @@ struct Epochs {
     stopper.on_epoch_end(training, made++, logs);
   }
   /// Returns the epoch of the weights at the end.
-  int run(ls::EarlyStopping& stopper, const std::vector<double>& values, int other_stops = nobody) {
+  int run(ls::EarlyStopping& stopper, const std::vector<double>& values,
+          int other_stops = no_epoch) {
     begin(stopper);
     for (const double value : values) {
       one(stopper, value);

@@ -131,8 +131,8 @@ TEST_CASE("file: a folder that may not be written is an error, and the old file 
   std::string write, make, remove;
   bool possible = false;
   {
-    const Unprivileged nobody;
-    possible = static_cast<bool>(nobody);
+    const Unprivileged user;
+    possible = static_cast<bool>(user);
     write = message_of_write(folder.path("f"));
     make = message_of_write(folder.path("new/f"));
     remove = message_of<ls::Error>([&] { ls::remove_file(folder.path("f")); });
@@ -155,8 +155,8 @@ TEST_CASE("file: a file that may not be read is an error, not a missing file") {
   std::string message;
   bool possible = false;
   {
-    const Unprivileged nobody;
-    possible = static_cast<bool>(nobody);
+    const Unprivileged user;
+    possible = static_cast<bool>(user);
     message = message_of<ls::Error>([&] { (void)ls::read_file(folder.path("f")); });
   }
   if (!possible) return skip("a file that may not be read", "to become another user");

@@ -152,7 +152,7 @@ TEST_SUITE("cluster_from_environment") {
     CHECK(cluster_of(slurm).meeting->address !=
           cluster_of(slurm + Variables{{"SLURM_JOB_ID", "4712"}}).meeting->address);
 
-    // one process is alone, whoever has started it
+    // one process is alone, whatever has started it
     CHECK(cluster_of(torchrun + Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}).is_alone());
     CHECK(cluster_of({{"JOB_COMPLETION_INDEX", "7"}, {"LOCKSTEP_WORLD_SIZE", "1"}}).is_alone());
   }

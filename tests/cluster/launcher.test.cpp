@@ -296,7 +296,7 @@ TEST_SUITE("launcher") {
     options.workers = 2;
     lockstep_test::CapturedStderr captured;
     CHECK(lockstep::launch_workers(options) == 137);
-    CHECK(contains(captured.text(), "no more than half of those who were at work: they wait"));
+    CHECK(contains(captured.text(), "no more than half of those that were at work: they wait"));
   }
 
   TEST_CASE("an elastic job is started again where it may be, and fails as another one does") {

@@ -43,12 +43,10 @@ TEST_CASE(
         "all_reduce in step 42: rank 2 (10.0.0.3:5000) failed: closed the connection [after 2.3 s "
         "and 1234 received "
         "bytes]");
-  CHECK(
-      message({.failed_rank = 0, .operation = "barrier", .reason = "std::bad_alloc"}) ==
-      "barrier: rank 0 failed: std::bad_alloc [after 0.0 s and 0 received bytes]");  // a thread has no address
-  CHECK(
-      message({.seconds = 0.96, .reason = "is lost"}) ==
-      "collective operation: is lost [after 1.0 s and 0 received bytes]");  // and nobody may be to blame
+  CHECK(message({.failed_rank = 0, .operation = "barrier", .reason = "std::bad_alloc"}) ==
+        "barrier: rank 0 failed: std::bad_alloc [after 0.0 s and 0 received bytes]");  // a thread
+  CHECK(message({.seconds = 0.96, .reason = "is lost"}) ==
+        "collective operation: is lost [after 1.0 s and 0 received bytes]");  // of no rank
 }
 
 TEST_CASE("CollectiveError: running again helps, unless the cause is permanent") {
@@ -60,7 +58,7 @@ TEST_CASE("CollectiveError: running again helps, unless the cause is permanent")
   CHECK(permanent.failure().reason == "wrong data");
 }
 
-TEST_CASE("abort: hands the exit code on where there is somebody who takes it") {
+TEST_CASE("abort: hands the exit code on where the target takes one") {
   WithCode with;
   detail::abort(with, "why", ExitCode::usage);
   CHECK(with.reason == "why");

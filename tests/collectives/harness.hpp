@@ -37,8 +37,8 @@ std::vector<T> random_numbers(int rank, std::size_t count) {
   return values;
 }
 
-/// Listens on a free port of the loopback interface, so that nobody else can take it before the
-/// test does.
+/// Listens on a free port of the loopback interface, so that no other program can take it before
+/// the test does.
 class Listener {
  public:
   Listener() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -63,7 +63,7 @@ TEST_CASE("FunctionRef: a copy refers to the same object, not to the first refer
 }
 
 TEST_CASE(
-    "FunctionRef: hands arguments on as they are, drops a result that nobody wants, and lets "
+    "FunctionRef: hands arguments on as they are, drops a result that is not wanted, and lets "
     "exceptions through") {
   CHECK(own([](std::unique_ptr<int> number) { return std::to_string(*number); }) == "5");
   std::string text = "a";

@@ -144,7 +144,7 @@ TEST_SUITE("Keras: dataset pipeline: cache") {
     damaged[40] = static_cast<char>(damaged[40] ^ 1);
     write_all(path, damaged);
     CHECK(contains(error(numbers(9).cache(path).batch(4)), "damaged header"));
-    write_all(path, "no cache, but a text that somebody wrote");
+    write_all(path, "no cache, but a text of another program");
     CHECK(contains(error(numbers(9).cache(path).batch(4)), "is no cache of this library"));
     write_all(path, "short");
     CHECK(contains(error(numbers(9).cache(path).batch(4)), "is no cache of this library"));

@@ -238,7 +238,7 @@ TEST_CASE("parameter server: of two processes with one rank, the one that has lo
     Line again(served, first);
     CHECK(contains(again.refusal(), "another process has taken the place of worker 0"));
     winner.begin("same");
-    CHECK_FALSE(winner.reply().empty());  // nobody has taken its place
+    CHECK_FALSE(winner.reply().empty());  // no other process has taken its place
   }
   // The other one has gone: the place is free, as it is for the successor of one that has died.
   const auto both_are_lost = [&] {

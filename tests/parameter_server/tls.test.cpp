@@ -177,7 +177,7 @@ TEST_SUITE("parameter server with tls") {
     }
   }
 
-  TEST_CASE("long messages pass both ways, and nobody on the way can read them") {
+  TEST_CASE("long messages pass both ways, and cannot be read on the way") {
     const std::vector<std::byte> bytes(3'000'000, std::byte{'x'});
     for (const bool has_tls : {true, false}) {
       Tap tap;

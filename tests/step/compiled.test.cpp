@@ -224,7 +224,7 @@ struct SecondUserDense : UserDense<4> {
 }  // namespace
 
 TEST_CASE(
-    "compile: two layers of one name are refused, because nobody could load a file of their "
+    "compile: two layers of one name are refused, because no program could load a file of their "
     "weights") {
   using Ambiguous = ls::Sequential<ls::Input<4>, UserDense<4>, UserDense<4>, SecondUserDense>;
   using Refused = ls::detail::Compiled<Ambiguous, float, ls::MeanSquaredError, Descent>;

@@ -187,7 +187,7 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
   static constexpr std::array<std::size_t, 1> input_shape{4};
 };
 
-/// A rank of several with nobody beside it: sums are its own numbers. It notes what it is asked
+/// A rank of several without the others: sums are its own numbers. It notes what it is asked
 /// for.
 class LonelyCollective {
  public:

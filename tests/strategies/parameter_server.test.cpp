@@ -320,7 +320,7 @@ TEST_CASE("parameter servers: one that is told to stop keeps all updates for its
   CHECK(updates == 20);
 }
 
-TEST_CASE("parameter servers: nobody waits for a worker whose fit an exception has ended") {
+TEST_CASE("parameter servers: no worker waits for one whose fit an exception has ended") {
   Job job(2, 1, ls::SGD{.learning_rate = 0.1});
   job.options.max_staleness = 0;
   std::atomic<bool> is_over{false};

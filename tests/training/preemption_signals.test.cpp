@@ -65,7 +65,7 @@ TEST_CASE("PreemptionSignals: the first signal is noted, as the exit code that i
   }
 }
 
-TEST_CASE("PreemptionSignals: a signal that nobody has answered is delivered to the program") {
+TEST_CASE("PreemptionSignals: a signal that no fit has answered is delivered to the program") {
   const OwnHandler own(SIGTERM);
   {
     const PreemptionSignals signals;

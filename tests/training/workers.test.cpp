@@ -489,7 +489,7 @@ TEST_CASE(
     }
   train(whole);
   check_all_equal(whole);
-  CHECK(whole[0].losses.size() == 3 * 10);  // until nobody has data
+  CHECK(whole[0].losses.size() == 3 * 10);  // until no worker has data
   cut[0].recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
     if (training.iterations() == 17) throw std::runtime_error("power failure");
   };

@@ -28,8 +28,8 @@ class FilepathTemplate {
 
  private:
   struct Piece {
-    std::string text;   ///< as it is,
-    std::string field;  ///< and then this one; empty: none
+    std::string text;   ///< comes first, as it is
+    std::string field;  ///< comes behind the text; empty: none
     std::string flags;  ///< "02", ".2"
     char conversion = 0;
   };

@@ -25,7 +25,8 @@ class HookSite {
   [[nodiscard]] const std::optional<Activity>& failed_hook() const noexcept { return failed_; }
 
  protected:
-  /// Calls a hook: `part` is its hook_text, `is_ours` says that the callback is the library's own.
+  /// Calls a hook: `part` is its hook_text, `is_ours` says that the callback is one of the
+  /// library's.
   void call(const char* part, bool is_ours, FunctionRef<void()> hook);
 
  private:

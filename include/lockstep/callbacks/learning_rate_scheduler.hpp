@@ -51,7 +51,7 @@ class LearningRateScheduler {
  private:
   std::function<double(int, double)> schedule_;
   int verbose_;
-  int epoch_ = -1;  ///< whose rate is set
+  int epoch_ = -1;  ///< the epoch whose rate is set
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -149,7 +149,7 @@ struct MetricsServer::Impl {
     const ssize_t n = ::recv(c.socket.get(), chunk.data(), chunk.size(), 0);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     if (n == 0) return false;
-    if (!c.answer.empty()) return true;  // more than a request, which nobody reads
+    if (!c.answer.empty()) return true;  // more than a request, which is not read
     c.request.append(chunk.data(), static_cast<std::size_t>(n));
     const bool is_whole = c.request.find("\r\n\r\n") != std::string::npos ||
                           c.request.find("\n\n") != std::string::npos;

@@ -51,7 +51,7 @@ class Training {
 
   /// In on_train_begin: until fit ends, SIGINT, SIGTERM and SIGUSR1 do not end the process but
   /// request preemption, with exit code 130 or, after the others, 143. A second signal ends it at
-  /// once. (Signals that the program ignores stay ignored, and a handler of the program's own for
+  /// once. (Signals that the program ignores stay ignored, and the program's own handler for
   /// SIGUSR1 stays.)
   virtual void preempt_on_signals() = 0;
 
@@ -130,7 +130,7 @@ class Training {
   virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
 
   /// In on_train_begin, in place of restore, where the saved state cannot be read: throws `reason`.
-  /// But where takes_over(), training goes on from the state of those who were there before, with a
+  /// But where takes_over(), training goes on from the state of the workers that were there, with a
   /// warning; only if none of them has it, fit throws `reason`.
   virtual void cannot_restore(const std::exception_ptr& reason) { std::rethrow_exception(reason); }
 

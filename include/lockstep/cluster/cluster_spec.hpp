@@ -64,7 +64,7 @@ struct Cluster {
   /// Set where the addresses of the others are not known yet: the strategy meets them, or met()
   /// does. The process is then a worker, and `spec` is empty.
   std::optional<Meeting> meeting{};
-  std::string source{};  ///< whose variables say so: "torchrun (RANK=1, ...)"; empty: none
+  std::string source{};  ///< the launcher that says so: "torchrun (RANK=1, ...)"; empty: none
 
   [[nodiscard]] bool is_alone() const noexcept { return spec.empty() && !meeting; }
 

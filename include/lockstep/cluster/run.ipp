@@ -101,7 +101,7 @@ LOCKSTEP_INLINE std::vector<std::string> read_host_file(const std::string& path)
   return parse_host_file(text);
 }
 
-// Who has made this process part of a cluster; empty where nobody has. (TF_CONFIG is not parsed
+// What has made this process part of a cluster; empty if nothing has. (TF_CONFIG is not parsed
 // here: a program that trains alone would have to compile all of JSON.)
 LOCKSTEP_INLINE std::string cluster_in_environment() {
   const auto environment = [](const char* name) -> const char* { return std::getenv(name); };

@@ -14,9 +14,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A Collective of which only the optional operations are known that it `can`. The training step
-/// and the training loop use it, a few calls each step, so that they are no templates of the
-/// collective.
+/// Any Collective; can() says which optional operations it has. The training step and the
+/// training loop call it a few times a step, so that they are no templates of the collective.
 class AnyCollective {
  public:
   /// Which optional operations there are.

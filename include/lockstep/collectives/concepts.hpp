@@ -156,8 +156,8 @@ concept OverlappingCollective =
 
 /// `keeps_residuals()`, the same on all ranks: whether CommunicationOptions::error_feedback is on.
 /// Then, after `keep_residuals(values, residuals)`, all_reduce(status, part) for any part of
-/// `values` adds to each what the residual in its place is, and leaves there what this rank rounds
-/// off. So for all_reduce_async(part). Until it is called again for these values, with no
+/// `values` adds to each what the residual in its place holds, and leaves there what this rank
+/// rounds off. So for all_reduce_async(part). Until it is called again for these values, with no
 /// residuals.
 template <class C>
 concept ResidualCollective =
@@ -182,9 +182,9 @@ concept SharingCollective =
       collective.reduce_scatter_all_gather(status, status, detail::AnyFunction{});
     };
 
-/// The two halves of an all_reduce, between which each rank may do with its part of the sums what
-/// all need (an update of parameters). Of an array's blocks, as Partition cuts it over the ranks,
-/// those are a rank's own whose last_rank it is.
+/// The two halves of an all_reduce. Between them, each rank may do with its part of the sums what
+/// all ranks need (an update of parameters). A rank owns those of an array's blocks, as Partition
+/// cuts it over the ranks, whose last_rank it is.
 ///  1. `reduce_scatter_blocks(values)` sums as all_reduce({}, values) does, but leaves each rank
 ///     the sums of its own blocks alone; what is in the others then is undefined.
 ///  2. `all_gather_blocks(values)`: all ranks get every rank's own blocks.

@@ -41,12 +41,12 @@ class CollectiveError : public Error {
  private:
   [[gnu::cold]] static std::string message(const CollectiveFailure& failure) {
     const std::string address = failure.address.empty() ? "" : concat({" (", failure.address, ")"});
-    const std::string who =
+    const std::string culprit =
         failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
     const auto tenths = std::llround(failure.seconds * 10);
     const std::string step = failure.step < 0 ? "" : concat({" in step ", failure.step + 1});
     return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(),
-                   step, ": ", who, failure.reason, " [after ", tenths / 10, ".", tenths % 10,
+                   step, ": ", culprit, failure.reason, " [after ", tenths / 10, ".", tenths % 10,
                    " s and ", failure.bytes_done, " received bytes]"});
   }
 

@@ -59,7 +59,8 @@ void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
 /// Optional:
 ///  3. What concepts.hpp says; ClosingCollective above all.
 ///
-/// Ring<Tcp>, SharedMemory and Auto come with the library; a user's own goes in their place.
+/// Ring<Tcp>, SharedMemory and Auto come with the library; a policy of the user's takes their
+/// place.
 template <class P>
 concept CollectivePolicy =
     Collective<P> && requires(const Rendezvous& rendezvous, const CommunicationOptions& options) {

@@ -13,7 +13,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 enum class Tls : std::uint8_t {
   off,  ///< as the environment variable LOCKSTEP_TLS says, which has these names; else none
   /// The key comes from the cluster's secret (see Rendezvous::secret), which all workers must have.
-  /// Who knows it may take any rank.
+  /// A process that knows the secret may take any rank.
   pre_shared_key,
   /// Each worker has a certificate for its own rank, and knows the authority that signs all of
   /// them: see TlsFiles. In an elastic world, whose ranks change, the rank that it has in the

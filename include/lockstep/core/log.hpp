@@ -19,8 +19,8 @@ inline constexpr std::string_view structured_log_begin = "{\"time\":\"";
 /// `run` and `compile`, as a line of the log cannot throw.
 void check_log_form();
 
-/// Says who writes this process's structured lines: its rank, and the name of the run, for which
-/// the environment variable LOCKSTEP_RUN_ID stands if it is set.
+/// Says which worker writes this process's structured lines: its rank, and the name of the run, for
+/// which the environment variable LOCKSTEP_RUN_ID stands if it is set.
 void set_log_place(int rank, std::string_view run);
 
 /// The line for a text, which may begin with its level, "warning: " or "error: ":

@@ -18,8 +18,8 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
 /// literal: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Versions 1 to 3.
 class NpyHeader {
  public:
-  /// Reads what `npy` begins with. Throws DataError, beginning with `who`.
-  NpyHeader(std::string who, std::span<const std::byte> npy);
+  /// Reads what `npy` begins with. Throws DataError, beginning with `caller`.
+  NpyHeader(std::string caller, std::span<const std::byte> npy);
 
   /// The type of the elements in NumPy's words, '<f4'.
   [[nodiscard]] const std::string& descr() const noexcept { return descr_; }
@@ -38,7 +38,7 @@ class NpyHeader {
   bool truth();
   void tuple();
 
-  std::string who_;
+  std::string caller_;
   std::string_view rest_;  ///< of the dictionary, while it is read
   std::string descr_;
   bool fortran_order_ = false;

@@ -15,8 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr std::size_t npy_most_extents = 64;
 
-LOCKSTEP_INLINE NpyHeader::NpyHeader(std::string who, std::span<const std::byte> npy)
-    : who_(std::move(who)) {
+LOCKSTEP_INLINE NpyHeader::NpyHeader(std::string caller, std::span<const std::byte> npy)
+    : caller_(std::move(caller)) {
   const std::string_view text(reinterpret_cast<const char*>(npy.data()), npy.size());
   if (npy.size() < 12 || !text.starts_with(npy_magic)) refuse("the entry is no .npy file");
   const auto version = static_cast<unsigned>(npy[6]);
@@ -52,7 +52,7 @@ LOCKSTEP_INLINE NpyHeader::NpyHeader(std::string who, std::span<const std::byte>
 }
 
 LOCKSTEP_INLINE void NpyHeader::refuse(std::string_view why) const {
-  throw DataError(concat({who_, ": ", why}));
+  throw DataError(concat({caller_, ": ", why}));
 }
 
 LOCKSTEP_INLINE void NpyHeader::skip_space() {

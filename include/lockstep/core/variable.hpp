@@ -27,7 +27,7 @@ struct Variable {
   bool is_constant =
       false;  ///< of a state variable: no step changes it, so that it is never reduced
   Regularizer regularizer{};  ///< of a trained variable
-  Constraint constraint{};    ///< the same
+  Constraint constraint{};    ///< of a trained variable
 
   constexpr Variable() = default;
   constexpr Variable(std::string_view variable_name, std::initializer_list<std::size_t> shape,

@@ -27,7 +27,7 @@ struct PipelineDescription {
 /// The size of a source, and a checksum of some of its samples: equal for equal contents.
 struct SourceFingerprint {
   std::int64_t samples = unknown_cardinality;  ///< in the source
-  std::int64_t checked = 0;                    ///< of which so many are under the checksum
+  std::int64_t checked = 0;                    ///< how many of them the checksum is over
   std::uint32_t checksum = 0;                  ///< CRC-32C
 };
 

@@ -52,7 +52,7 @@ void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions
                 std::span<double> x);
 
 /// Throws ConfigurationError unless the range is finite, ascends and lies in [least, most].
-void check_factor(std::string_view who, std::string_view name, FactorRange factor, double least,
+void check_factor(std::string_view caller, std::string_view name, FactorRange factor, double least,
                   double most);
 
 [[nodiscard]] std::string text_of(FactorRange factor);

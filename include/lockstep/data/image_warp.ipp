@@ -83,10 +83,10 @@ LOCKSTEP_INLINE void warp_image(const ImageShape& image, const AffineMap& map,
   warp(image, map, options, x);
 }
 
-LOCKSTEP_INLINE void check_factor(std::string_view who, std::string_view name, FactorRange factor,
-                                  double least, double most) {
+LOCKSTEP_INLINE void check_factor(std::string_view caller, std::string_view name,
+                                  FactorRange factor, double least, double most) {
   if (!(factor.lower <= factor.upper) || !(factor.lower >= least) || !(factor.upper <= most))
-    throw ConfigurationError(concat({who, ": ", name, " must be a range within [", least, ", ",
+    throw ConfigurationError(concat({caller, ": ", name, " must be a range within [", least, ", ",
                                      most, "], got [", factor.lower, ", ", factor.upper, "]"}));
 }
 

@@ -28,8 +28,8 @@ class JoinedStages {
   using item_type = Element;
   static constexpr std::uint64_t depth = AnyStage::depth;
 
-  /// Throws ConfigurationError, naming `who`, when there are no branches.
-  JoinedStages(const char* who, std::vector<AnyStage> branches);
+  /// Throws ConfigurationError, naming `caller`, when there are no branches.
+  JoinedStages(const char* caller, std::vector<AnyStage> branches);
 
   [[nodiscard]] std::size_t sample_size() const { return branches_.front().sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return branches_.front().target_size(); }
@@ -59,7 +59,7 @@ class JoinedStages {
   /// The sum of the branches'; infinite when one is, else unknown when one is.
   [[nodiscard]] std::int64_t total_cardinality() const;
 
-  const char* who_;
+  const char* caller_;
   std::vector<AnyStage> branches_;
 
  private:

@@ -18,10 +18,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Added to the `pass` of a sample where it leaves a branch, and taken off where it is read.
 inline constexpr std::uint64_t joined_pass = 0x9E3779B97F4A7C15;
 
-LOCKSTEP_INLINE JoinedStages::JoinedStages(const char* who, std::vector<AnyStage> branches)
-    : who_(who), branches_(std::move(branches)) {
+LOCKSTEP_INLINE JoinedStages::JoinedStages(const char* caller, std::vector<AnyStage> branches)
+    : caller_(caller), branches_(std::move(branches)) {
   if (branches_.empty())
-    throw ConfigurationError(concat({who_, ": there are no datasets; give at least one"}));
+    throw ConfigurationError(concat({caller_, ": there are no datasets; give at least one"}));
 }
 
 LOCKSTEP_INLINE void JoinedStages::shard_files(int num_shards, int index) {
@@ -72,13 +72,13 @@ LOCKSTEP_INLINE void JoinedStages::begin_branches(Pass pass) {
   const std::size_t samples = sample_size(), targets = target_size();
   for (std::size_t b = 0; b < branches_.size(); ++b) {
     if (branches_[b].sample_size() != samples || branches_[b].target_size() != targets)
-      throw DataError(concat({who_, ": all datasets need samples of one size: dataset 0 has ",
+      throw DataError(concat({caller_, ": all datasets need samples of one size: dataset 0 has ",
                               samples, " elements and ", targets, " targets, dataset ", b, " has ",
                               branches_[b].sample_size(), " and ", branches_[b].target_size()}));
     if (branches_[b].weight_size() != weight_size())
       throw DataError(concat(
-          {who_, ": all datasets need samples with the same weights: dataset 0 has ", weight_size(),
-           " for each sample, dataset ", b, " has ", branches_[b].weight_size()}));
+          {caller_, ": all datasets need samples with the same weights: dataset 0 has ",
+           weight_size(), " for each sample, dataset ", b, " has ", branches_[b].weight_size()}));
     branches_[b].begin(branch_pass(pass, b));
   }
 }
@@ -87,7 +87,7 @@ LOCKSTEP_INLINE bool JoinedStages::next_of(std::size_t branch, Element& element)
   if (!branches_[branch].next(element)) return false;
   const auto count = static_cast<std::int64_t>(branches_.size());
   if (element.index > std::numeric_limits<std::int64_t>::max() / count - 1)
-    throw DataError(concat({who_, ": sample number ", element.index, " is too large for ", count,
+    throw DataError(concat({caller_, ": sample number ", element.index, " is too large for ", count,
                             " datasets; join fewer datasets, or datasets of fewer files"}));
   element.index = element.index * count + static_cast<std::int64_t>(branch);
   element.pass += joined_pass;

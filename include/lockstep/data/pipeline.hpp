@@ -208,7 +208,7 @@ class Pipeline : public PipelinePass<S> {
                     buffer_size == autotune ? 2 : static_cast<std::size_t>(buffer_size));
   }
 
-  /// A transform of the user's own: a template that derives from Transform<Upstream>, and the
+  /// A user's own transform: a template that derives from Transform<Upstream>, and the
   /// arguments that its constructor takes after the upstream stage.
   template <template <class> class Own, class... Arguments>
   [[nodiscard]] auto apply(Arguments&&... arguments) const {
@@ -247,7 +247,7 @@ inline constexpr bool is_batched<Pipeline<S>> = Pipeline<S>::is_batched;
 // What makes a pipeline of one of the library's own sources has the source's type as a template
 // parameter: programs that do not call it then do not instantiate the pipeline.
 
-/// A pipeline over a source of the user's own.
+/// A pipeline over a user's own source.
 template <Source S>
 [[nodiscard]] Pipeline<SourceStage<S>> from_source(S source) {
   return Pipeline<SourceStage<S>>(SourceStage<S>(std::move(source)));

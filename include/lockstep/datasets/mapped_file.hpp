@@ -14,8 +14,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// file must not become shorter meanwhile. Any number of threads may read it.
 class MappedFile {
  public:
-  /// Throws DataError, beginning with `who`, when the file cannot be read.
-  MappedFile(std::string_view who, std::string path);
+  /// Throws DataError, beginning with `caller`, when the file cannot be read.
+  MappedFile(std::string_view caller, std::string path);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();

@@ -15,10 +15,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view who, std::string path)
+LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view caller, std::string path)
     : path_(std::move(path)) {
   const auto fail = [&](const char* what, int error) {
-    throw DataError(concat({who, ": ", path_, " cannot be ", what, ": ", std::strerror(error)}));
+    throw DataError(concat({caller, ": ", path_, " cannot be ", what, ": ", std::strerror(error)}));
   };
   // (Without O_NONBLOCK, a named pipe would wait for a writer, and be refused only then.)
   const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -44,7 +44,7 @@ class NpyArray {
   void read(std::span<const std::int64_t> indices, TensorView<double> to) const;
 
  private:
-  void parse(std::string who, std::span<const std::byte> npy);
+  void parse(std::string caller, std::span<const std::byte> npy);
   template <class T>
   void read_rows(std::span<const std::int64_t> indices, TensorView<T> to) const;
 

@@ -64,25 +64,25 @@ LOCKSTEP_INLINE NpyArray::NpyArray(const std::string& path)
 
 LOCKSTEP_INLINE NpyArray::NpyArray(const std::string& path, const std::string& name)
     : file_(std::make_shared<const detail::MappedFile>("npz", path)) {
-  const std::string who = concat({"npz: ", path});
+  const std::string caller = concat({"npz: ", path});
   std::string others;
   for (const detail::ZipEntry& entry : detail::read_zip_directory(file_->bytes())) {
     if (entry.name == name + ".npy") {
       if (entry.deflated)
-        throw DataError(concat({who, ": array '", name,
+        throw DataError(concat({caller, ": array '", name,
                                 "' is compressed and cannot be read in parts; write it with "
                                 "numpy.savez, or as a .npy file"}));
-      parse(concat({who, ": array '", name, "'"}), entry.data);
+      parse(concat({caller, ": array '", name, "'"}), entry.data);
       return;
     }
     others += concat({others.empty() ? "" : ", ", entry.name});
   }
-  throw DataError(concat({who, ": there is no array '", name, "', but: ", others}));
+  throw DataError(concat({caller, ": there is no array '", name, "', but: ", others}));
 }
 
-LOCKSTEP_INLINE void NpyArray::parse(std::string who, std::span<const std::byte> npy) {
-  const detail::NpyHeader header(who, npy);
-  const auto refuse = [&](std::string_view why) { throw DataError(concat({who, ": ", why})); };
+LOCKSTEP_INLINE void NpyArray::parse(std::string caller, std::span<const std::byte> npy) {
+  const detail::NpyHeader header(caller, npy);
+  const auto refuse = [&](std::string_view why) { throw DataError(concat({caller, ": ", why})); };
   std::size_t element = 0;
   if (!detail::with_npy_type(header.descr(), [&](auto value) { element = sizeof value; }))
     refuse(

@@ -27,7 +27,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// @endcode
 /// (It holds the constant's address, as g++ 12 takes no function among such options.)
 struct InitializerOption {
-  const Initializer* constant = nullptr;  ///< or:
+  const Initializer* constant = nullptr;  ///< null: `method` counts
   const InitializerMethod* method = nullptr;
   double first = 0;
   double second = 0;

@@ -60,7 +60,7 @@ struct BackwardPass {
   std::span<T> scratch;
   std::span<T> temporary = {};  ///< as in forward; what forward has left there is gone
   bool keeps_dy = false;        ///< of a SummingLayer with keeps_dy: dy is needed afterwards
-  T* spare = nullptr;           ///< then perhaps: an array as large as dy, for anything
+  T* spare = nullptr;           ///< with keeps_dy, where there is one: a free array as large as dy
   bool adds_to_dx = false;      ///< of one with adds_to_dx: dx holds what its gradient is added to
 };
 

@@ -181,7 +181,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
       return trainer_.train_on_batch(detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
-  /// Loss and metrics of one global batch: evaluate, without a progress bar.
+  /// Loss and metrics of one global batch, as evaluate returns them; prints no progress bar.
   template <class X, class Y, class... W>
   Logs test_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
@@ -224,7 +224,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Every other call, for its sentence.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
 
-  /// The single steps of this model on a replica of its strategy, for loops of the program's own: a
+  /// The single steps of this model on a replica of its strategy, for the program's own loops: a
   /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in
   /// fit (Error); after a strategy has reconnected, compile anew.
   auto& on(typename S::Replica& replica) {

@@ -61,7 +61,7 @@ class ModelVariables {
   /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
   /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
   /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise. As Keras does,
-  /// it puts the optimizer's state into the file (of LARS and of optimizers of the program's own,
+  /// it puts the optimizer's state into the file (of LARS and of the program's own optimizers,
   /// which have no keras_slots, nothing). In a fit with parameter servers the variables alone are
   /// saved; with sharded_updates all workers must make this call, and in a fit too the state is in
   /// the file where the chief has it (see Training::state).

@@ -12,16 +12,15 @@
 #include "lockstep/training/distributed_batches.hpp"
 #include "lockstep/training/own_loop.hpp"
 
-// A loop of the program's own runs on each replica:
+// A program's own loop runs on each replica:
 //
 //   strategy.run([&](auto& replica) { ... model.on(replica) ... batches.on(replica) ... })
 //
-// once around each step, as in TensorFlow, or once around the whole loop, which spares to wake the
-// threads in each step: then it is as quick as fit. Inside, a replica has its part of each batch
-// (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply. These
-// are the functions that fit's own step is made of; only who calls them differs. What they need
-// besides (a route for the update, logs) is made at the first call of Model::on for a replica, and
-// kept.
+// once around each step, as in TensorFlow, or once around the whole loop, so that threads
+// are not woken in each step: then it is as fast as fit. Inside, a replica has its part of each
+// batch (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply.
+// Fit's own step is made of the same functions. What they need besides (a route for the update,
+// logs) is made at the first call of Model::on for a replica, and kept.
 //
 // Ranks agree in apply and minimize alone, by the reduction that fit has, too: the loss and metrics
 // in ReplicaModel::logs are of all ranks, and a decision that is taken from them is the same

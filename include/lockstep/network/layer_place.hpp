@@ -48,7 +48,7 @@ struct LayerPlace {
   std::size_t first_variable = 0, variables = 0;
   std::size_t first_state_variable = 0, state_variables = 0;
   std::size_t (*scratch)(std::size_t samples) = nullptr;    ///< elements; null: none
-  std::size_t (*temporary)(std::size_t samples) = nullptr;  ///< likewise
+  std::size_t (*temporary)(std::size_t samples) = nullptr;  ///< elements; null: none
   std::size_t positions = 1;                                ///< of StepContext
   bool keeps_mask = true;                                   ///< the mask of x is that of y
   bool is_container = false;                                ///< its layers have times of their own

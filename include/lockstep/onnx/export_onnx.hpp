@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 struct ExportOnnxOptions {
   std::string input = "x";   ///< the name of the samples [batch x the model's Input]
-  std::string output = "y";  ///< and of the outputs
+  std::string output = "y";  ///< the name of the outputs
 };
 
 namespace detail {

@@ -18,10 +18,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct KerasSlot {
   enum class Part : std::uint8_t {
     whole,
-    rows,          ///< of a slot that has factors, first those of its rows: these
-    columns,       ///< and behind them those of its columns
+    rows,          ///< the factors of the rows, with which a slot that has factors begins
+    columns,       ///< the factors of the columns, which stand behind them
     row_means,     ///< the means over the last dimension of a slot that is whole
-    column_means,  ///< and over the one before
+    column_means,  ///< the means over the dimension before the last one
     unread,        ///< zeros, as many as the variable has: Keras never reads them
     number,        ///< a single one, which follows from the number of updates
   };

@@ -174,7 +174,7 @@ template <class O>
 #include "lockstep/optimizers/update_rules.ipp"
 #endif
 
-// For an optimizer of the library's own, below its class: its parts that are templates, compiled
+// For one of the library's own optimizers, below its class: its parts that are templates, compiled
 // once (see LOCKSTEP_INSTANCE).
 #define LOCKSTEP_OPTIMIZER_INSTANCES(Optimizer)                                               \
   LOCKSTEP_INSTANCE(void Optimizer::update(const UpdateContext&, std::span<float>,            \

@@ -34,14 +34,14 @@ enum class PsMessage : std::uint32_t {
   pull,       ///< asks for that state
   step,       ///< PsStep
   finish,     ///< the worker has made all steps of the fit
-  goodbye,    ///< and all its fits
+  goodbye,    ///< the worker will begin no other fit
   alive,      ///< has no reply
   reply,
-  waiting,  ///< a text: for whom
+  waiting,  ///< a text: which ranks the server waits for
   refusal,  ///< a text: why; trying again does not help
 };
 
-/// What a worker is told that begins a fit.
+/// What the server tells a worker that begins a fit.
 enum class PsVerdict : std::uint64_t { join, give_state, is_over };
 
 /// Why a connection is of no more use: its end, silence, or bytes that make no sense.

@@ -11,7 +11,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Numbers of 8 bytes, one after the other, as they begin messages.
+/// Numbers of 8 bytes, one after the other, with which messages begin.
 template <class... Numbers>
 [[nodiscard]] std::array<std::byte, 8 * sizeof...(Numbers)> pack_numbers(Numbers... numbers) {
   static_assert(((sizeof(Numbers) == 8) && ...));

@@ -26,8 +26,8 @@ struct ParameterServerOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   /// How long workers wait for one that lives, but makes no step: it is left out then.
   std::chrono::milliseconds progress_timeout = std::chrono::minutes(10);
-  /// How long processes may take to find each other; and how long workers wait for a server that is
-  /// started again, and servers for workers.
+  /// How long processes may take to find each other; how long workers wait for a server that is
+  /// started again; and how long a server without workers waits for one.
   std::chrono::milliseconds startup_timeout = std::chrono::minutes(5);
   /// The IP address of this machine on which a server listens. Empty: the loopback interface where
   /// its own address belongs to it, else all interfaces.

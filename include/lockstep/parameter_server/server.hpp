@@ -53,7 +53,7 @@ class ParameterServer {
   void converse(PsConnection& connection, const std::string& host);
   [[nodiscard]] PsMember& take_place(PsConnection& connection, const PsClaim& claim);
   void answer(PsConnection& connection, PsMember& member);
-  /// `why`: it is lost; without it, its end is in order.
+  /// `why`: the reason if the worker is lost; nothing if it has ended in order.
   void leave(PsMember& member, std::optional<std::string_view> why);
   void name_stranger(std::string_view host, std::string_view why);
   void tend();

@@ -35,7 +35,7 @@ LOCKSTEP_INLINE GrowingFile::~GrowingFile() {
   if (descriptor_ < 0) return;
   try {
     flush();
-  } catch (const Error&) {  // a destructor has nobody to tell
+  } catch (const Error&) {  // a destructor cannot tell the caller
   }
   ::close(descriptor_);
 }

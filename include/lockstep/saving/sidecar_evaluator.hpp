@@ -26,9 +26,9 @@ struct SidecarEvaluatorOptions {
   /// A .csv file with a row for each checkpoint; those that have one are not evaluated again.
   /// Default: none.
   std::string results = {};
-  /// Of an evaluation; default: until the data ends.
+  /// Batches of an evaluation; default: until the data ends.
   std::optional<std::int64_t> steps = std::nullopt;
-  /// Then it ends; the rows that `results` had count, too.
+  /// It ends after so many evaluations; the rows that `results` had count, too.
   std::optional<std::int64_t> max_evaluations = std::nullopt;
   std::chrono::milliseconds poll_interval = std::chrono::seconds(1);
   /// How long to wait for the next checkpoint.

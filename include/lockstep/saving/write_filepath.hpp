@@ -11,8 +11,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// TensorFlow's rule: the chief writes to `path`, worker i to `workertemp_i/` in the same folder.
-/// Lockstep's own functions need no such copies (the chief alone writes); this is for files of the
-/// program's own.
+/// Lockstep's functions need no such copies (the chief alone writes); this is for files that the
+/// program itself writes.
 template <Strategy S>
 [[nodiscard]] std::string write_filepath(const std::string& path, const S& strategy) {
   if (strategy.is_chief()) return path;

@@ -103,7 +103,7 @@ class Constraints {
 
   std::span<const Variable> variables_;
   std::vector<std::size_t> constrained_;
-  std::vector<T> norms_;  ///< then the factors that they lead to
+  std::vector<T> norms_;  ///< replaced by the factors that follow from them
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

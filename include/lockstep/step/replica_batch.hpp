@@ -1,4 +1,4 @@
-// A replica's part of a batch, in loops of the program's own.
+// A replica's part of a batch, in the program's own loops.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// ReplicaModel: the single steps of a model on one replica, for loops of the program's own.
+// ReplicaModel: the single steps of a model on one replica, for the program's own loops.
 #pragma once
 
 #include <concepts>
@@ -40,7 +40,7 @@ struct Parts;
 template <class T>
 class Updater;
 
-/// A loss of the program's own: a function as Loss::compute.
+/// A program's own loss: a function as Loss::compute.
 template <class L, class T>
 concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
                                       std::span<double>, TensorView<T>>;
@@ -67,7 +67,7 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 /// between them.) Nothing is allocated once the largest batch has been seen.
 ///
 /// `loss` is the one that compile was given, where it is left out; or an object that satisfies
-/// Loss; or a function of the program's own with the arguments of Loss::compute,
+/// Loss; or a program's own function with the arguments of Loss::compute,
 /// @code
 /// [](TensorView<const float> predictions, TensorView<const float> targets,
 ///    std::span<double> losses, TensorView<float> gradient) { ... }

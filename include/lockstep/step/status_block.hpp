@@ -11,12 +11,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What a rank asks of all ranks: to end training after this step,
+/// What a rank asks of all ranks.
 struct Requests {
-  bool stop = false;                        ///< as done, or
-  ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated;
-  bool verify = false;                      ///< or to compare the replicas after it;
-  bool regroup = false;                     ///< or to take in a worker that has come
+  bool stop = false;  ///< to end training after this step: it is done
+  /// To end it after this step and to continue it later: interrupted or terminated.
+  ExitCode preemption = ExitCode::success;
+  bool verify = false;   ///< to compare the replicas after this step
+  bool regroup = false;  ///< to take in a worker that has come
 
   /// Adds later requests. The first preemption counts.
   void add(const Requests& later) noexcept;

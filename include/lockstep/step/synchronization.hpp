@@ -63,7 +63,7 @@ struct DiLoCo {
 /// MultiWorkerMirroredOptions::elastic, all go on from the last backup, and without one they end. A
 /// worker that comes to an elastic world is taken in when the ranks meet, without a step lost.
 ///
-/// Refused: gradient_accumulation_steps, train_on_batch and loops of the program's own, and
+/// Refused: gradient_accumulation_steps, train_on_batch and the program's own loops, and
 /// GlobalBatch::follows_world.
 class Synchronization {
  public:

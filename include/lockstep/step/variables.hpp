@@ -36,7 +36,7 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 /// A part of the arena that is updated by one rule: from element `begin` on, to the next range.
 struct UpdateRange {
   std::size_t begin = 0;
-  std::size_t variable = 0;  ///< its first, which is the last one in the list
+  std::size_t variable = 0;  ///< its first one, which stands last in the list of variables
   VariableRule rule{};
 };
 
@@ -109,7 +109,8 @@ class Variables {
 
   std::int64_t iterations = 0;        ///< updates made
   double previous_learning_rate = 0;  ///< of the last one; 0: there was none, or not known
-  /// Another number after each change of the one above that no loop of the program's own has made.
+  /// Another number after each change of the one above that none of the program's own loops has
+  /// made.
   std::int64_t revision = 0;
 
   /// The gradients of so many steps make an update: a window of steps.

@@ -58,7 +58,8 @@ class AnyStrategy {
   [[nodiscard]] int num_replicas_in_sync() const { return num_workers() * local_replicas(); }
   virtual void run(FunctionRef<void(AnyReplica&)> f) = 0;
 
-  /// Who has named this worker's place; empty for a strategy that has only one, or cannot tell.
+  /// What has named this worker's place; empty for a strategy of one worker, or one that cannot
+  /// tell.
   [[nodiscard]] virtual std::string cluster_source() const = 0;
 
   /// Whether the optional reconnect() is there.

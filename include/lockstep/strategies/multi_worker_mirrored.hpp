@@ -23,8 +23,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the
-/// collective between workers: Auto, Ring<Tcp>, SharedMemory, or a user's own. A process that is
-/// alone opens no connection.
+/// collective between workers: Auto, Ring<Tcp>, SharedMemory, or one of the user's. A process that
+/// is alone opens no connection.
 ///
 /// The destructor waits until all workers have come to their end, the chief last, so that an
 /// observer of the chief sees the job done; when it runs because of an exception, the other workers
@@ -57,7 +57,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   [[nodiscard]] int num_workers() const noexcept { return worker_.cluster().world_size(); }
   [[nodiscard]] int worker_index() const noexcept { return worker_.cluster().rank(); }
-  /// Who has named this worker's place: "TF_CONFIG", "torchrun (RANK=1, ...)"; empty when alone.
+  /// What has named this worker's place: "TF_CONFIG", "torchrun (RANK=1, ...)"; empty when alone.
   [[nodiscard]] const std::string& cluster_source() const noexcept {
     return worker_.cluster().source;
   }

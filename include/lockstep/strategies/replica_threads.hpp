@@ -101,9 +101,9 @@ class ReplicaThreads {
   const ClaimedCores cores_;
   mutable std::mutex mutex_;
   std::condition_variable first_, others_;  // where the first thread and the others sleep
-  std::atomic<unsigned> changes_{0};        // that a thread in lead() may wait for
-  unsigned runs_ = 0;                       // that have begun
-  std::vector<unsigned> runs_seen_;         // by each thread
+  std::atomic<unsigned> changes_{0};        // counts what a thread in lead() may wait for
+  unsigned runs_ = 0;                       // number of runs that have begun
+  std::vector<unsigned> runs_seen_;         // by each thread, of these
   Run* run_ = nullptr;                      // the innermost
   std::thread::id first_thread_;
   bool stopping_ = false;

@@ -15,10 +15,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The moments of one layer of those that tell theirs, over all batches.
+/// The moments of the input of one Normalization layer, over all batches.
 class LayerMoments {
  public:
-  /// `number`: of the layer, in the order in which they run.
+  /// `number`: the layer's, among the Normalization layers in the order in which they run.
   explicit LayerMoments(std::size_t number) : number_(number) {}
 
   /// For one forward.
@@ -29,12 +29,12 @@ class LayerMoments {
             }};
   }
 
-  /// The last forward has come to such a layer.
+  /// Whether the last forward has come to that layer.
   [[nodiscard]] bool exists() const noexcept { return seen_ > number_; }
   [[nodiscard]] double count() const noexcept { return count_; }
 
-  /// Those of all ranks together: first the mean, and then the deviations from it, so that no large
-  /// number is subtracted from another.
+  /// Combines the moments of all ranks: first the mean, and then the deviations from it, so that
+  /// no large number is subtracted from another.
   void combine(AnyReplica& replica) {
     std::vector<double> sums(mean_);
     for (double& sum : sums) sum *= count_;
@@ -91,8 +91,8 @@ struct Adapted {
   std::int64_t batches = 0;  ///< of this rank, in the last pass
 };
 
-/// Sets mean and variance of the layers that tell their moments to those of their input over
-/// `data`, for at most `steps` batches: a pass for each such layer, as the input of a later one
+/// Sets mean and variance of the Normalization layers to those of their input over `data`,
+/// for at most `steps` batches: a pass for each such layer, as the input of a later one
 /// depends on those before it. The ranks need not have equally many batches. Without data nothing
 /// is changed.
 template <class T>

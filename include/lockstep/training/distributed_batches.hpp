@@ -1,4 +1,4 @@
-// DistributedBatches: a dataset in loops of the program's own.
+// DistributedBatches: a dataset in the program's own loops.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A replica's parts of the batches of one pass, as a range: `for (const auto& batch :
-/// batches.on(replica))`. All ranks come to its end at the same step; one whose data have ended
-/// before gets batches without samples. Used by the replica's thread; a batch is valid until the
+/// batches.on(replica))`. All ranks come to its end at the same step; one whose data ended
+/// earlier gets batches without samples. Used by the replica's thread; a batch is valid until the
 /// next one is asked for.
 template <class T>
 class ReplicaBatches {
@@ -84,7 +84,7 @@ class DistributedBatches {
   /// on all of them when they differ, naming the difference.
   DistributedBatches(std::unique_ptr<AnyStrategy> strategy, const AnyDataset& dataset);
 
-  /// The pass `iteration` over the data, from behind its first `done` batches, in the function that
+  /// The pass `iteration` over the data, without its first `done` batches, in the function that
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
   /// count from 0. The same arguments on all ranks.
   template <class Replica>

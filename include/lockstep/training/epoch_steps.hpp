@@ -18,9 +18,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// How an epoch's steps have ended.
 struct EpochEnd {
-  bool finished = false;  ///< and training with them
+  bool finished = false;  ///< training has ended with them
   ExitCode preemption = ExitCode::success;
-  bool leaves_world = false;  ///< all go on in another one
+  bool leaves_world = false;  ///< all workers go on in another world
 };
 
 /// The steps of one epoch on one replica, with the hooks of batches. Ranks stay in step because
@@ -58,13 +58,13 @@ class EpochSteps {
   ActivityBoard* const board_;
   const std::int64_t window_;  // steps for one update
   std::int64_t iteration_;
-  std::int64_t accumulated_;     // steps of the open window
-  std::int64_t alone_ = 0;       // steps since all ranks have met
-  bool continues_ = false;       // a window of which not all is in Variables
-  bool has_more_ = true;         // data, on some rank
-  bool stops_ = false;           // all have agreed to
-  bool leaves_world_ = false;    // likewise
-  TrainingPosition next_place_;  // for parameter servers
+  std::int64_t accumulated_;     // steps made in the open window
+  std::int64_t alone_ = 0;       // steps since all ranks last met
+  bool continues_ = false;       // the open window needs more steps
+  bool has_more_ = true;         // some rank has more data
+  bool stops_ = false;           // all ranks have agreed to stop
+  bool leaves_world_ = false;    // all ranks have agreed to leave the world
+  TrainingPosition next_place_;  // what parameter servers keep for this rank
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -75,8 +75,8 @@ class TestHooks {
 
 /// Evaluates `data` from its beginning, for at most `steps` batches. The ranks need not have
 /// equally many batches: they meet once, at the end. The first replica of a process has `hooks`,
-/// the others null. `where` names the pass for the chief's warning when the data end before; empty:
-/// no warning. Returns the sums over all ranks.
+/// the others null. `where` names the pass for the chief's warning when the data end earlier;
+/// empty: no warning. Returns the sums over all ranks.
 template <class T>
 StatusBlock evaluate_pass(const Parts<T>& parts, BatchLoader<T>& data,
                           const std::optional<std::int64_t>& steps, TestHooks<T>* hooks,

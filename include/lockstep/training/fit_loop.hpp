@@ -28,7 +28,7 @@ class FitLoop {
           CallbackHooks& callbacks)
       : fit_(trainer, train, options, callbacks), trainer_(trainer), train_(train) {}
 
-  /// As its callbacks see it.
+  /// This fit as its callbacks see it.
   [[nodiscard]] Training& training() noexcept { return fit_; }
 
   /// What fit returns. Throws Preempted when it was. (Not thrown by `run`: a strategy would take

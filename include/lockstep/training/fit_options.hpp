@@ -45,7 +45,7 @@ struct FitOptions {
   bool shuffle = true;              ///< shuffle plain arrays, each epoch anew
   /// Factors of the losses of classes in training: `{{0, 1.0}, {1, 5.0}}`; others have 1. The class
   /// is the target, rounded, or the place of the largest of several. Not for validation. (With
-  /// weights of the samples, both are multiplied, as in Keras 2; Keras 3 takes but one of them.)
+  /// weights of the samples, both are multiplied, as in Keras 2; Keras 3 takes only one of them.)
   std::vector<std::pair<int, double>> class_weight = {};
   /// Of plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
   /// Sequence. A dataset has weights of its own: from_tensor_slices(x, y, weights). See there.

@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class FitRequests {
  public:
   void stop() noexcept { stop_ = true; }
-  /// For the next step.
+  /// Asks for a comparison of the replicas after the next step.
   void verify(bool wanted) noexcept { verify_ = wanted; }
   /// Throws ConfigurationError when the code is not one of preemption.
   void preempt(ExitCode code) {

@@ -51,8 +51,8 @@ inline void call_hooks(HookSite& callbacks, const Activity& place, FunctionRef<v
   }
 }
 
-/// Where fit ends by an exception, which no other one may replace, and on a chief that no longer is
-/// one.
+/// Calls on_train_abort where fit ends by an exception, which no other exception may replace, and
+/// on a worker that is no longer the chief.
 inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexcept {
   try {
     callbacks.on_train_abort(training);

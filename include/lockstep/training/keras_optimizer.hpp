@@ -11,9 +11,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What Keras's optimizer would have in place of that of a state of `model`; without a name where
-/// Keras has none like it, or the model does not tell its layers. (As in Keras, an open window of
-/// gradient_accumulation_steps has the sums of its steps' mean gradients.)
+/// The state that Keras's optimizer would have in place of this one's in a state of `model`;
+/// without a name where Keras has none like it, or the model does not tell its layers. (As in
+/// Keras, an open window of gradient_accumulation_steps has the sums of its steps' mean gradients.)
 template <class T>
 [[nodiscard]] KerasOptimizer keras_optimizer_of(const ReplicatedModel<T>& model,
                                                 const TrainingState& saved);

@@ -1,4 +1,4 @@
-// What a Trainer gives to loops of the program's own.
+// What a Trainer gives to the program's own loops.
 #pragma once
 
 #include <memory>

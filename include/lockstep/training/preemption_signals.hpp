@@ -27,7 +27,7 @@ class PreemptionSignals {
   /// The signal that asks for this exit code, by name: the one that has come here, or, where
   /// another process got it, SIGINT or SIGTERM.
   [[nodiscard]] const char* name(ExitCode code) const noexcept;
-  /// The program leaves because of the signal, which is delivered to nobody else.
+  /// The program leaves because of the signal, which the former handlers then do not get.
   void answered() noexcept;
 };
 

@@ -53,8 +53,8 @@ class Profile {
 /// "trace.json". Returns the path written to. Throws Error naming it.
 std::string write_profile(const Profile& profile, const std::string& path, int worker);
 
-/// Writes the profile of a training that has ended, and says so. What is wrong with the file is a
-/// warning: it shall not take the training away.
+/// Writes the profile of a training that has ended, and says so. A file that cannot be written is a
+/// warning: the result of the training must not be lost for it.
 void finish_profile(const Profile& profile, const std::string& path, int worker);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

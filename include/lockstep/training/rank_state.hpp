@@ -18,9 +18,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// With rounds (see Synchronization), the variables of each replica but the first one of a process,
-/// which trains those that the process has. And how the chief comes to what a saved state needs of
-/// each rank: with rounds, the slots of its optimizer; with error feedback, its residuals.
+/// With rounds (see Synchronization), each replica has variables: the first one of a process trains
+/// those of the process, and those of the others are here. Also gathers on the chief what a saved
+/// state needs of each rank: with rounds, the slots of its optimizer; with error feedback, its
+/// residuals.
 ///
 /// In the state they stand behind the other slots: the slots of ranks 1, 2, ..., then the residuals
 /// of the workers. (The slots of rank 0 have their usual place.)
@@ -33,21 +34,21 @@ class RankState {
 
   /// Called by each replica on its own thread, at first.
   void start(std::size_t replica);
-  /// Those that a replica trains.
+  /// The variables that a replica trains.
   [[nodiscard]] Variables<T>& variables(std::size_t replica) const noexcept {
     return own_[replica] ? *own_[replica] : variables_;
   }
   /// Called by all replicas before steps, when the first one may have changed the variables: the
   /// others take them over.
   void begin_steps(AnyReplica& replica) const;
-  /// In all replicas.
+  /// Sets it in all replicas.
   void set_learning_rate(double learning_rate) const;
   /// Copies the parameters of the first replica to the others.
   void share_parameters() const;
 
-  /// Called by all ranks: the chief gets what differs.
+  /// Called by all ranks: the chief gets what differs between them.
   void gather(AnyReplica& replica, Workspace<T>& workspace, bool has_residuals);
-  /// What was gathered is not to be saved.
+  /// Drops what was gathered: it is not to be saved.
   void forget() noexcept { gathered_.clear(); }
 
   /// Puts what was gathered into `slots`, at their end.

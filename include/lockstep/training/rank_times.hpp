@@ -1,4 +1,4 @@
-// Who keeps the others waiting.
+// Which rank keeps the others waiting.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One line for an epoch: what each rank computed and waited, in milliseconds a step, and which was
-/// the slowest. The rank that all wait for waits for nobody, so that the least time in a reduction
-/// is what the wire takes, and the rest of the others' is waiting. With more than eight ranks, only
-/// the slowest four and the fastest are listed.
+/// the slowest. The rank that all wait for waits for none itself, so the least time in a reduction
+/// is what the wire takes, and what the others spend beyond that is waiting. With more than eight
+/// ranks, only the slowest four and the fastest are listed.
 [[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
                                           std::int64_t steps);
 

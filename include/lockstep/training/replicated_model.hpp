@@ -64,7 +64,7 @@ class ReplicatedModel {
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const;
 
-  // What a saved state needs of the other workers.
+  // What a saved state needs from the other workers.
 
   /// Where the workers share out updates, the chief needs the slots of all to save a state: called
   /// by all workers; in a step's place, by all replicas. In fit, they are there where a state is
@@ -95,7 +95,7 @@ class ReplicatedModel {
   }
   /// Called by all ranks: what differs is in the states that the chief saves from now on.
   void gather_rank_state(AnyReplica& replica);
-  /// It is not.
+  /// States that the chief saves from now on do without it.
   void forget_rank_state() noexcept { rank_state_.forget(); }
 
   // For the loops, on each replica.
@@ -116,8 +116,8 @@ class ReplicatedModel {
   }
 
   [[nodiscard]] DistributionContext place(int local_replicas = 1, int local_replica = 0) const;
-  /// For data that are passed once in inference: with parameter servers, each worker is alone with
-  /// them.
+  /// For one pass over data in inference: with parameter servers, each worker makes it alone, over
+  /// all of the data.
   [[nodiscard]] DistributionContext pass_place(int local_replicas = 1, int local_replica = 0) const;
   /// A replica's part of the data of a fit.
   [[nodiscard]] DistributedDataset<AnyDataset> distribute_training(const AnyDataset& dataset,

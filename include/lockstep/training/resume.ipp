@@ -66,7 +66,7 @@ inline void go_on_without_backup(const std::exception_ptr& reason, bool has_stat
     std::rethrow_exception(reason);
   } catch (const std::exception& error) {
     log_line(concat({"warning: ", error.what(),
-                     ". It is not needed now: training goes on from the state of those who were "
+                     ". It is not needed now: training goes on from the state of those that were "
                      "there before"}));
   }
 }

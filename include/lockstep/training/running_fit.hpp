@@ -35,8 +35,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What the callbacks of any rank need of all ranks, which may have other callbacks than each
-/// other.
+/// What a callback of one rank needs from all ranks, as they may have different callbacks.
 struct HooksOfAnyRank {
   bool stop_in_batch = false;
   bool epoch_end = false;
@@ -181,7 +180,7 @@ class RunningFit final : public ModelTraining<T> {
     trainer_.release_slots();
   }
   void gather_slots(AnyReplica& replica) const;
-  /// The chief gets the whole state, for those who go on in another world.
+  /// The chief gets the whole state, for the workers that go on in another world.
   void bring_slots_together(AnyReplica& replica) const;
 
   const AnyDataset& train;

@@ -30,8 +30,8 @@ ArrayList array_list(std::span<const Variable> variables, std::vector<std::strin
   return list;
 }
 
-/// Puts a copy of every array into `saved`, from number `first` on, and into the memory of what
-/// stood there where it is enough; `suffix` is added to the names.
+/// Puts a copy of every array into `saved`, from number `first` on, in the memory of what stood
+/// there where that is large enough; `suffix` is added to the names.
 void save_arrays(std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
                  const std::string& suffix = {});
 

@@ -124,7 +124,7 @@ TEST_CASE("elastic job: it goes on without one that was killed, if another can")
   workers[0].end.code = 138;
   workers[1].process.end();
   workers[1].end.code = 138;
-  CHECK_FALSE(job.goes_without(workers[0], workers));  // nobody is left
+  CHECK_FALSE(job.goes_without(workers[0], workers));  // no worker is left
   workers[1].end.code = 0;
   CHECK(job.goes_without(workers[0], workers));
 }

@@ -155,7 +155,8 @@ TEST_CASE("Membership: what makes no sense is refused") {
   CHECK_THROWS_AS(Membership(0, addresses, {}, hurry), ConfigurationError);  // the port is taken
 }
 
-TEST_CASE("Membership: two claims in one breath, of which the first does not fit, disturb nobody") {
+TEST_CASE(
+    "Membership: two claims in one breath, of which the first does not fit, disturb no member") {
   using lockstep::detail::FormationMessage;
   const auto addresses = free_addresses(2);
   const lockstep_test::CapturedStderr captured;

@@ -74,7 +74,7 @@ class SimulatedCluster {
     if (restarts) network_.after(network_.random_time(10ms, 8s), [this, slot] { start(slot); });
   }
 
-  /// It is deadlocked, or in a long save: it does not leave its world, and its other thread answers.
+  /// It is deadlocked, or in a long save: it stays in its world, and its other thread answers.
   void keep_busy(int slot, bool is_busy) {
     if (network_.is_alive(slot)) at(slot).is_busy = is_busy;
   }
@@ -138,7 +138,7 @@ class SimulatedCluster {
       hang_up(slot);
     }
   }
-  // A process that is not forming a world calls nobody.
+  // A process that is not forming a world calls none.
   void hang_up(int slot) {
     for (int other = 0; other < network_.size(); ++other)
       if (const auto call = std::exchange(at(slot).called[index(other)], nullptr)) {
@@ -421,7 +421,7 @@ TEST_CASE("formation: a lost worker is left out after the wait, and taken in whe
   }
 }
 
-TEST_CASE("formation: one that is back within the wait is waited for, whoever it is") {
+TEST_CASE("formation: one that is back within the wait is waited for, whichever it is") {
   for (const int size : {2, 3, 6}) {
     for (int lost = 0; lost < size; ++lost) {
       SimulatedCluster cluster(size, 1, 3);
@@ -596,7 +596,7 @@ TEST_CASE("formation: a host says again that it has withdrawn what a guest still
   REQUIRE(proposed.back().kind == Kind::propose);
   const World world = proposed.back().world;
   host.lose_guest(1, now);
-  (void)said(host);  // to nobody
+  (void)said(host);  // not delivered
   claim.version = 2;
   claim.memory.agreed = {world};
   host.hear_guest(1, claim, now);

@@ -48,7 +48,8 @@ TEST_SUITE("byte pipe") {
     CHECK(writer.write(content(0, 5)) == 1);
   }
 
-  TEST_CASE("who waits is to be woken once; the writer not before half of the ring is free") {
+  TEST_CASE(
+      "a side that waits is to be woken once; the writer not before half of the ring is free") {
     const auto memory = std::make_unique<PipeMemory>();
     PipeWriter writer(*memory);
     PipeReader reader(*memory);

@@ -48,7 +48,7 @@ TEST_SUITE("shared segment") {
     CHECK(other.data()[500'000] == std::byte{0});
   }
 
-  TEST_CASE("what the owner has given up stays as it is, and is opened by nobody") {
+  TEST_CASE("what the owner has given up stays as it is, and cannot be opened") {
     std::optional owner(SharedSegment::create(1 << 20, 42));
     const SharedSegment other = SharedSegment::open(owner->name());
     owner->data()[500'000] = std::byte{7};

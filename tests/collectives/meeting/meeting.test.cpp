@@ -67,7 +67,8 @@ std::vector<std::vector<std::string>> all_meet(const std::string& address, int s
 }  // namespace
 
 TEST_SUITE("meeting") {
-  TEST_CASE("all ranks learn the same addresses, whoever comes first, with and without a secret") {
+  TEST_CASE(
+      "all ranks learn the same addresses, whichever comes first, with and without a secret") {
     for (const std::string& known : {std::string(), secret}) {
 #if !defined(LOCKSTEP_HAS_OPENSSL) || !LOCKSTEP_HAS_OPENSSL
       if (!known.empty()) continue;
@@ -106,11 +107,11 @@ TEST_SUITE("meeting") {
     CHECK(other != lists.front());
   }
 
-  TEST_CASE("who is missing is named when the time is over") {
+  TEST_CASE("the missing rank is named when the time is over") {
     const std::string address = "127.0.0.1:" + std::to_string(free_port());
     try {
       (void)come({.rank = 0, .size = 3, .address = address}, within(300ms));
-      FAIL("nobody came");
+      FAIL("no rank came");
     } catch (const CollectiveError& error) {
       CHECK(error.exit_code() == ExitCode::lost_peer);
       CHECK(error.failed_rank() == 1);
@@ -119,7 +120,7 @@ TEST_SUITE("meeting") {
     }
     try {
       (void)come({.rank = 2, .size = 3, .address = address}, within(300ms));
-      FAIL("nobody came");
+      FAIL("no rank came");
     } catch (const CollectiveError& error) {
       CHECK(error.failed_rank() == 0);
       CHECK(error.failure().address == address);

@@ -60,7 +60,7 @@ const std::vector<Lineup> lineups{
 }  // namespace
 
 TEST_SUITE("pipes on a host") {
-  TEST_CASE("whoever is where, all operations give the same bits") {
+  TEST_CASE("wherever the ranks run, all operations give the same bits") {
     const std::size_t count = 4 * block_elements + 4099;
     for (const Lineup& lineup : lineups)
       for (const int connections : {1, 3}) {

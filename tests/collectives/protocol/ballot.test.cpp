@@ -122,7 +122,7 @@ TEST_SUITE("ballot") {
     CHECK(late.verdict()->failed_rank == 2);
   }
 
-  TEST_CASE("who has come to its end has not failed, and is not waited for") {
+  TEST_CASE("a rank that has come to its end has not failed, and is not waited for") {
     check_all({{heard, left, reset}, {}, {}}, 2, "lost the connection (Connection reset by peer)");
   }
 
@@ -135,7 +135,7 @@ TEST_SUITE("ballot") {
           ballots[static_cast<std::size_t>(by)][static_cast<std::size_t>(of)] = heard;
     for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
 
-    SUBCASE("who is no partner has no vote, but may know how long the silence was") {
+    SUBCASE("a rank that is no partner has no vote, but may know how long the silence was") {
       ballots[0][3] = silent;
       for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
       ballots[3].clear();
@@ -148,7 +148,7 @@ TEST_SUITE("ballot") {
                 "the connection between rank 3 and rank 4 broke: Connection reset by peer; other "
                 "ranks hear both");
     }
-    SUBCASE("a ballot that is missing is waited for, whoever hears the rank") {
+    SUBCASE("a ballot that is missing is waited for, whichever rank hears the other") {
       Ballots mine(0, names(size));
       for (int from = 0; from < size; ++from)
         if (from != 6) mine.add(from, ballots[static_cast<std::size_t>(from)]);

@@ -56,7 +56,7 @@ TEST_SUITE("control channel") {
           std::pair(0, ControlFrame{.type = Type::waiting, .value = 2, .extra = 8}));
   }
 
-  TEST_CASE("whoever is asked has not answered until he does") {
+  TEST_CASE("a rank that is asked has not answered until its answer is there") {
     Conversation rank_0(0, 3);
     CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .value = 1}), at(0s)));
     CHECK(rank_0.channel.peer(2).answered);
@@ -108,9 +108,9 @@ TEST_SUITE("control channel") {
     CHECK(rank_0.channel.reported()->reason == first);
     CHECK(rank_0.channel.reported()->code == ExitCode::failure);
 
-    for (const int nobody : {-1, -7, 3, 1 << 30}) {
+    for (const int stranger : {-1, -7, 3, 1 << 30}) {
       Conversation other(0, 3);
-      CHECK(other.channel.take(1, report(nobody, ExitCode::failure, first), at(0s)));
+      CHECK(other.channel.take(1, report(stranger, ExitCode::failure, first), at(0s)));
       CHECK(other.channel.reported()->failed_rank == -1);
     }
   }
@@ -135,7 +135,7 @@ TEST_SUITE("control channel") {
     CHECK(rank_0.channel.reported()->code == ExitCode::usage);
   }
 
-  TEST_CASE("who has come to the end is known, also from bytes that had come before") {
+  TEST_CASE("a rank that has come to its end is known, also from bytes that had come before") {
     Conversation rank_1(1, 2);
     rank_1.channel.peer(0).inbox.append(
         bytes_of({.type = Type::goodbye}));  // left over from the start-up

@@ -140,7 +140,7 @@ TEST_SUITE("handshake") {
     CHECK(caller.theirs().addresses.empty());
   }
 
-  TEST_CASE("strangers get no answer, and who meets himself notices") {
+  TEST_CASE("strangers get no answer, and a process that calls itself notices") {
     Handshake callee = Handshake::callee(worker(0), {});
     callee.take("GET / HTTP/1.1");
     CHECK(callee.outcome() == Outcome::stranger);
@@ -294,8 +294,8 @@ TEST_SUITE("handshake") {
       CHECK(victim.outcome() == Outcome::stranger);
     }
     SUBCASE("its challenge, as the callee's of another connection that it calls itself") {
-      // Rank 1 calls the attacker, who lets rank 1's own answer to a call in the other direction
-      // look like his.
+      // Rank 1 calls the attacker, which passes off rank 1's own answer to a call in the other
+      // direction as its answer.
       Handshake calling = call(worker(1), 0, secret);
       Handshake called = Handshake::callee(worker(1), secret);
       Hello attacker = worker(0);

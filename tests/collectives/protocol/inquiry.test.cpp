@@ -183,7 +183,7 @@ TEST_SUITE("inquiry") {
           "closed the connection; lost as well: rank 4, rank 5, rank 7, rank 8, rank 10");
   }
 
-  TEST_CASE("of many ranks, two that lose each other are named by all, and nobody is blamed") {
+  TEST_CASE("of many ranks, two that lose each other are named by all, and neither is blamed") {
     Cluster cluster(20);
     cluster.reset(7, 11);
     cluster.talk();
@@ -271,7 +271,8 @@ TEST_SUITE("inquiry") {
     cluster.check_verdict(2, "closed the connection");
   }
 
-  TEST_CASE("a connection between two ranks that breaks is called that by all, and blames nobody") {
+  TEST_CASE(
+      "a connection between two ranks that breaks is called that by all, and neither is blamed") {
     for (int a = 0; a < 4; ++a)
       for (int b = a + 1; b < 4; ++b) {
         Cluster cluster(4);

@@ -52,7 +52,7 @@ struct Wait {
 }  // namespace
 
 TEST_SUITE("patience") {
-  TEST_CASE("a short wait asks nobody") {
+  TEST_CASE("in a short wait no rank is asked") {
     Wait wait(30s);
     CHECK_FALSE(wait.patience.is_due(Wait::time(999ms)));
     CHECK(wait.patience.left(Wait::time(999ms)) == 1ms);

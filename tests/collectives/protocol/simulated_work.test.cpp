@@ -201,8 +201,8 @@ class Work {
 
  private:
   void blame(int rank) { blamed_.insert(rank); }
-  /// With several troubles, who is to blame is a matter of what most ranks hear; but it must be one
-  /// that has any, or one that hears nobody as all others have.
+  /// With several troubles, which rank is to blame depends on what most ranks hear; but it must be
+  /// one that has some trouble, or one that hears no other rank because all others have some.
   [[nodiscard]] bool has_trouble(const CollectiveFailure& failure) const {
     std::set<int> troubled = blamed_;
     for (const auto& [one, other] : parted_) troubled.insert({one, other});
@@ -217,8 +217,8 @@ class Work {
     };
     return std::any_of(troubled.begin(), troubled.end(), is_meant);
   }
-  /// Two have lost each other, though both are well: neither is to blame, unless there is nobody
-  /// else who hears both.
+  /// Two have lost each other, though both are well: neither is to blame, unless no
+  /// other rank hears both.
   void part(int one, int other) {
     parted_.emplace_back(one, other);
     if (network.size() > 2) return;

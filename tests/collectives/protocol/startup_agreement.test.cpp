@@ -80,7 +80,7 @@ TEST_SUITE("start-up agreement") {
     worker.connect(2);
     worker.agreement.consider();
     CHECK(worker.sent == std::vector{std::pair(0, frame_of(Type::ready))});
-    CHECK(worker.take(2, bytes_of(Type::go)) == Taken::all);  // who is he to say so
+    CHECK(worker.take(2, bytes_of(Type::go)) == Taken::all);  // only rank 0 may say go
     CHECK_FALSE(worker.agreement.is_reached());
     CHECK(worker.take(0, bytes_of(Type::go)) == Taken::enough);
     CHECK(worker.agreement.is_reached());

@@ -200,7 +200,7 @@ TEST_SUITE("connections") {
   }
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
-  TEST_CASE("each of them is proved to come from somebody who knows the secret") {
+  TEST_CASE("each of them is proved to come from a process that knows the secret") {
     rethrow_first(run_ring(3, 4, "correct horse battery staple", [](TcpRing& ring) {
       std::vector<float> values(1'000'000, 1);
       ring.all_reduce(std::span(values));
@@ -269,9 +269,9 @@ TEST_SUITE("connections") {
       ring.barrier();
       if (rank == 1) {
         std::this_thread::sleep_for(100ms);  // rank 0 waits on the first connection for data
-        const sockaddr nobody{AF_UNSPEC, {}};
+        const sockaddr none{AF_UNSPEC, {}};
         if (reset)  // (a thread sanitizer takes ::connect for the making of a descriptor)
-          ::syscall(SYS_connect, newest_connection(), &nobody, sizeof nobody);
+          ::syscall(SYS_connect, newest_connection(), &none, sizeof none);
         else
           ::shutdown(newest_connection(), SHUT_RDWR);
         for (int i = 0; i < 1000 && !noticed; ++i) std::this_thread::sleep_for(10ms);

@@ -125,7 +125,7 @@ constexpr Work all_work[] = {Work::long_reduction, Work::short_reduction, Work::
 }  // namespace
 
 TEST_SUITE("failure") {
-  TEST_CASE_TEMPLATE("whoever is killed is named by all, at once", Policy, Ring<Tcp>,
+  TEST_CASE_TEMPLATE("a rank that is killed is named by all, at once", Policy, Ring<Tcp>,
                      SharedMemory) {
     for (const int victim : {0, 1, 2})
       for (const Work work : all_work)
@@ -141,14 +141,14 @@ TEST_SUITE("failure") {
 }
 
 TEST_SUITE("failure [full]") {
-  TEST_CASE_TEMPLATE("whoever hangs is named by all when the time is over", Policy, Ring<Tcp>,
+  TEST_CASE_TEMPLATE("a rank that hangs is named by all when the time is over", Policy, Ring<Tcp>,
                      SharedMemory) {
     for (const int victim : {0, 1, 2})
       for (const Work work : all_work)
         check_failure<Policy>(SIGSTOP, victim, work, {.timeout = 2s, .startup_timeout = 60s});
   }
 
-  TEST_CASE_TEMPLATE("whoever waits for five seconds says for whom", Policy, Ring<Tcp>,
+  TEST_CASE_TEMPLATE("a rank that waits for five seconds says for which one", Policy, Ring<Tcp>,
                      SharedMemory) {
     const lockstep_test::TemporaryFolder folder;
     LocalCluster cluster(3);

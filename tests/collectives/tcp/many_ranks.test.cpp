@@ -145,8 +145,8 @@ TEST_SUITE("many ranks") {
     }
   }
 
-  TEST_CASE_TEMPLATE("whoever is killed is named by all, with the same words", Policy, Ring<Tcp>,
-                     SharedMemory) {
+  TEST_CASE_TEMPLATE("a rank that is killed is named by all, with the same words", Policy,
+                     Ring<Tcp>, SharedMemory) {
     for (const int victim : {0, 3, 11}) {
       CAPTURE(victim);
       Processes<Policy> ranks(12);
@@ -165,7 +165,7 @@ TEST_SUITE("many ranks") {
     }
   }
 
-  TEST_CASE_TEMPLATE("whoever hangs is named by all when the time is over", Policy, Ring<Tcp>,
+  TEST_CASE_TEMPLATE("a rank that hangs is named by all when the time is over", Policy, Ring<Tcp>,
                      SharedMemory) {
     Processes<Policy> ranks(12, {.timeout = 2s, .startup_timeout = 60s});
     REQUIRE(ranks.wait_until_all_work());

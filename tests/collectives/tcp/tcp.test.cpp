@@ -125,7 +125,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     }
   }
 
-  TEST_CASE("a port that nobody listens on yet is tried again") {
+  TEST_CASE("a port on which no process listens yet is tried again") {
     Listener free_port;
     Listener other;
     const std::vector<std::string> addresses{free_port.address(), other.address()};
@@ -220,7 +220,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
         (contains(message, "its name does not resolve") || contains(message, "no answer so far")));
   }
 
-  TEST_CASE("a port that somebody else has is a configuration error") {
+  TEST_CASE("a port that another process has is a configuration error") {
     Listener taken, other;
     Rendezvous place;
     place.addresses = {taken.address(), other.address()};
@@ -262,7 +262,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     for (const auto& exception : thrown) CHECK(code_of(exception) == ExitCode::usage);
   }
 
-  TEST_CASE("a worker of another cluster that comes to the wrong port ends, and disturbs nobody") {
+  TEST_CASE("a worker of another cluster that comes to the wrong port ends, and disturbs none") {
     LocalCluster cluster(2);
     Listener elsewhere;
     Rendezvous lost;  // takes rank 0 for a worker of its own cluster
@@ -293,7 +293,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     CHECK(code_of(thrown[2]) == ExitCode::usage);
   }
 
-  TEST_CASE("strangers on the port disturb nobody") {
+  TEST_CASE("strangers on the port disturb no worker") {
     LocalCluster cluster(3);
     const std::uint16_t port = cluster.listeners[0].port();
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
@@ -689,7 +689,7 @@ TEST_SUITE("tcp, the end") {
     }
   }
 
-  TEST_CASE("whoever still needs a rank that has come to its end is told so") {
+  TEST_CASE("a rank that still needs one that has come to its end is told so") {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {

@@ -227,7 +227,7 @@ TEST_SUITE("tcp with tls") {
       ring.close();
     }));
     CHECK(sums == std::vector<float>(3, 7));
-    // Whoever has the certificate of the rank's own number is another worker.
+    // The certificate of the rank's own number belongs to another worker.
     LocalCluster next(3);
     auto places_next = places_of(next, "");
     for (Rendezvous& place : places_next) place.workers = workers;

@@ -62,7 +62,7 @@ void check_same(const std::vector<CollectiveFailure>& failures, int failed) {
 TEST_SUITE("verdict") {
   TEST_CASE(
       "a reset between two of three ranks, of whatever connection, is called that by all and "
-      "blames nobody") {
+      "neither is blamed") {
     for (const auto& connections :
          {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
       for (const auto& ranks : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) {
@@ -98,7 +98,8 @@ TEST_SUITE("verdict") {
     }
   }
 
-  TEST_CASE("one direction between two of three ranks is cut: all say the same, and blame nobody") {
+  TEST_CASE(
+      "one direction between two of three ranks is cut: all say the same, and blame no rank") {
     for (const auto way : {Relay::Way::to_port, Relay::Way::from_port}) {
       RelayedCluster cluster(3);
       const auto all = failures(cluster, hasty, [&] { cluster.relays[0].cut(2, way); });

@@ -220,7 +220,7 @@ TEST_SUITE("in_process") {
     CHECK(sums == std::vector<float>(values.size(), 2.0f));
   }
 
-  TEST_CASE("a failure in what reduce_scatter calls is that thread's, and keeps nobody waiting") {
+  TEST_CASE("a failure in what reduce_scatter calls is that thread's, and keeps no other waiting") {
     InProcessGroup group(3);
     std::vector<float> values(30'000, 1.0f);
     const auto thrown = run_threads(3, [&](int rank) {

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using Outcome = ThreadBarrier::Outcome;
 
 TEST_SUITE("thread_barrier") {
-  TEST_CASE("nobody leaves before all have come, spinning or sleeping") {
+  TEST_CASE("no thread leaves before all have come, spinning or sleeping") {
     for (const int size : {1, 2, 5})
       for (const int threads_on_host : {1, 1000}) {
         ThreadBarrier barrier(size, threads_on_host);
@@ -34,7 +34,7 @@ TEST_SUITE("thread_barrier") {
       }
   }
 
-  TEST_CASE("whoever waits too long breaks it for all, and the missing one is known") {
+  TEST_CASE("a thread that waits too long breaks it for all, and the missing one is known") {
     ThreadBarrier barrier(3, 3);
     Outcome early{};
     std::thread other([&] { early = barrier.arrive_and_wait(2, 60s); });

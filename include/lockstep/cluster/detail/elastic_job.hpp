@@ -67,7 +67,7 @@ class ElasticJob {
   [[nodiscard]] std::string_view outlook() const noexcept {
     return epoch_ == 0 || 2 * members_.size() > size_
                ? "); the others go on without it, and take it in when it is started again: "
-               : "); the others are no more than half of those who were at work: they wait for "
+               : "); the others are no more than half of those that were at work: they wait for "
                  "it, and end if it is not started again: ";
   }
   /// Whether the job goes on, or has come to its end, without this worker, which has ended.

@@ -26,7 +26,7 @@ enum class GlobalBatch : std::uint8_t {
 /// a world follows another one only if more than half of that agree, so that there are never two at
 /// once. (One of two does not go on alone.)
 struct ElasticOptions {
-  int min_workers = 1;  ///< fewer do not go on
+  int min_workers = 1;  ///< fewer workers do not go on
   int max_workers = 0;  ///< 0: all of the cluster; else that number, which the cluster must have
   /// How long the others wait for one that is lost, before they go on without it.
   std::chrono::milliseconds wait = std::chrono::seconds(30);

@@ -81,7 +81,7 @@ class Formation {
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const WorldMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
-  /// Who is here and who is missing, for the log.
+  /// Which workers are here and which are missing, for the log.
   [[nodiscard]] std::string waiting(Time now) const;
   /// At work: whether one waits to be taken in.
   [[nodiscard]] bool has_newcomer(Time now) const;
@@ -103,7 +103,7 @@ class Formation {
     called_[index(slot)] = {};
     if (accepted_ && accepted_->host == slot) leave_accepted(false);
   }
-  /// One that has called this process: it has said something; it is gone.
+  /// A process that has called this one: it has said something; it is gone.
   void hear_guest(int slot, const FormationMessage& message, Time now);
   void lose_guest(int slot, Time now) {
     guests_[index(slot)].reset();
@@ -126,12 +126,12 @@ class Formation {
   struct Called {
     bool is_open = false;
     Time heard{};
-    std::optional<World> at_work{};  // if that is its last word
+    std::optional<World> at_work{};  // set if that is the last that it said
   };
   struct Proposal {
     World world{};
     std::vector<std::string> addresses{};
-    std::vector<int> awaited{};  // who have not accepted yet
+    std::vector<int> awaited{};  // slots that have not accepted yet
     Time until{};
   };
   struct Accepted {

@@ -46,7 +46,7 @@ LOCKSTEP_INLINE void Formation::begin(std::string address, Time now) {
 LOCKSTEP_INLINE void Formation::works(Time now) {
   stage_ = Stage::at_work;
   memory_ = {.worked = world_};
-  // Those who were not taken in though they were heard would be asked in vain again and again.
+  // Processes that were heard and yet not taken in would be asked in vain again and again.
   for (int slot = 0; slot < place_.slots; ++slot)
     if (guests_[index(slot)] && had_called_[index(slot)] != 0 && !world_.has(slot))
       muted_[index(slot)] = now + std::max(place_.wait, Milliseconds(10'000));

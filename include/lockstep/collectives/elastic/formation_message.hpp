@@ -21,8 +21,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A process calls all others, and says who it is (claim), again and again. What the others answer:
-/// that they are forming a world, or at work. The one of the lowest slot proposes:
+/// A process calls all others, and says which slot it has (claim), again and again. What the others
+/// answer: that they are forming a world, or at work. The one of the lowest slot proposes:
 ///
 ///     guest                              host (a lower slot)
 ///     claim(memory, version)         ->

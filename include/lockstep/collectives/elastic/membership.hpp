@@ -1,4 +1,4 @@
-// Who works with this process: worlds that are formed, left and formed anew.
+// A process's membership in worlds: how they are formed, left and formed anew.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 class Membership {
  public:
   /// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
-  /// is what all must have in common: one with another is turned away. Throws
+  /// is what all processes must have in common: one with another build is turned away. Throws
   /// ConfigurationError when an option makes no sense or the port cannot be listened on.
   Membership(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
              const CommunicationOptions& options, const std::string& build = {});

@@ -103,7 +103,8 @@ class Membership::Impl {
   using Guest = detail::FormationGuest;
   using Message = detail::FormationMessage;
 
-  static constexpr std::chrono::seconds introduction{10};  // within which one says who it is
+  static constexpr std::chrono::seconds introduction{
+      10};  // within which a caller says which process it is
 
   struct Called {
     std::unique_ptr<Talk> talk;
@@ -115,7 +116,7 @@ class Membership::Impl {
   [[nodiscard]] std::shared_ptr<const detail::TlsContext> read_tls() const {
     return detail::TlsContext::make(settings_, secret_, slot_);
   }
-  /// For one who calls: certificates may have been renewed while the world has stayed. Null: not.
+  /// The settings for a new call: certificates may have been renewed meanwhile. Null: no TLS.
   [[nodiscard]] std::shared_ptr<const detail::TlsContext> renewed_tls() {
     if (settings_.tls != Tls::certificates || Clock::now() < next_reading_) return nullptr;
     next_reading_ = Clock::now() + std::chrono::seconds(1);

@@ -1,4 +1,4 @@
-// The workers that are at work together, and who may decide on those that follow.
+// The workers that are at work together, and which of them may decide on the world that follows.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// A worker's **slot** is its place in the configured cluster; in a world, ranks go by slots.
 struct World {
   std::int64_t epoch = 0;    ///< its number; each that follows has a higher one
-  std::uint64_t id = 0;      ///< of two proposals with one number, which
+  std::uint64_t id = 0;      ///< tells two proposals with one number apart
   std::vector<int> slots{};  ///< of its members, ascending
 
   [[nodiscard]] bool has(int slot) const {
@@ -129,9 +129,9 @@ struct Participant {
   return last;
 }
 
-/// Whether those who are present may decide what follows `world`: no others can, and if others
-/// have, one of these knows it. More than half of its members must be there; those of whom only a
-/// successor in the same place is, which knows nothing, may be half of these at most. (That a place
+/// Whether the processes that are present may decide what follows `world`: no others can, and if
+/// others have, one of these knows it. More than half of its members must be there. At most half of
+/// those may be there as a successor, which has the member's place and knows nothing. (That a place
 /// has a successor means that the process before it has ended.)
 [[nodiscard]] inline bool may_follow(const World& world, std::span<const Participant> present) {
   std::size_t know = 0, there = 0;

@@ -1,4 +1,4 @@
-// Keeps signals away from threads of the library's own.
+// Keeps signals away from the library's own threads.
 #pragma once
 
 #include <pthread.h>

@@ -24,8 +24,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Messages over a socket that does not block.
 class MeetingConnection {
  public:
-  /// How long the other side's machine may be silent before the connection ends. Nothing is sent
-  /// while the last ones are waited for, so that the system asks.
+  /// How long the other side's machine may be silent before the connection ends. While the last
+  /// ranks are awaited nothing is sent, so TCP's keep-alive asks.
   static constexpr std::chrono::seconds silence{6};
 
   /// `tls`: a session on the socket, null without TLS.
@@ -49,7 +49,7 @@ class MeetingConnection {
         is_secure ? has_more_to_send() : tls_->state() == TlsSession::State::wants_write;
     return static_cast<short>(POLLIN | (writes ? POLLOUT : 0));
   }
-  /// Why it has ended, if one side speaks TLS and the other does not, or not with this one.
+  /// Why it has ended, where only one side speaks TLS, or the two sides' TLS do not fit together.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// See TlsSession.
   [[nodiscard]] std::string denies(int rank) const { return denies(rank, rank); }

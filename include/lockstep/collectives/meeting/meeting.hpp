@@ -30,13 +30,13 @@ inline constexpr int meeting_ports = 8;
 /// 0's machine is that of the meeting's address, and of another one `options.bind_address`, or else
 /// the IP address from which it called.
 ///
-/// Waits until all have come, at most options.startup_timeout; every 5 s, rank 0 says on stderr who
-/// is missing, and the others why they cannot reach rank 0. Listens on the loopback interface if
-/// the meeting's address belongs to it, else on options.bind_address, or else on all interfaces.
-/// With a cluster secret (as in Rendezvous::secret, which `secret` stands for), each side proves
-/// that it knows it before it is told an address, and the list itself is proved; a caller that
-/// cannot is turned away. With `options.tls`, all of it is encrypted, and a caller with the
-/// certificate of another rank is refused.
+/// Waits until all have come, at most options.startup_timeout; every 5 s, rank 0 says on stderr
+/// which ranks are missing, and the others why they cannot reach rank 0. Listens on the loopback
+/// interface if the meeting's address belongs to it, else on options.bind_address, or else on all
+/// interfaces. With a cluster secret (as in Rendezvous::secret, which `secret` stands for), each
+/// side proves that it knows it before it is told an address, and the list itself is proved; a
+/// caller that cannot is turned away. With `options.tls`, all of it is encrypted, and a caller with
+/// the certificate of another rank is refused.
 ///
 /// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, or a
 /// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is

@@ -141,7 +141,7 @@ using SocketName = sockaddr_storage;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return none(std::strerror(error));
   }
-  // A port of the own machine that is free may be given to the very socket that calls it.
+  // The system may give a free port of this machine to the very socket that calls it.
   if (ip_text(own_name(socket.get())) == ip_text(name) &&
       port_of(own_name(socket.get())) == port_of(name))
     return none(std::strerror(ECONNREFUSED));

@@ -1,4 +1,4 @@
-// What several ranks conclude from whom each of them hears.
+// What several ranks conclude from the peers that each of them hears.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Ballots {
 
   /// Empty when all ranks are well.
   [[nodiscard]] std::optional<CollectiveFailure> verdict() const {
-    if (hears_nobody())
+    if (hears_none())
       return failed(
           rank_, "hears none of the other ranks any more: its network is cut, or all of them hang");
     std::vector<int> lost;
@@ -141,7 +141,7 @@ class Ballots {
 
   // Whether this rank hears none of at least two partners, though none closed its connection. Nor
   // does it hear one from which no ballot comes: the way was cut after that one had spoken.
-  [[nodiscard]] bool hears_nobody() const {
+  [[nodiscard]] bool hears_none() const {
     return size() >= 3 && has(rank_) && all_partners_of(rank_, [&](int other) {
              const Hearing& h = hearing(rank_, other);
              return h.is_quiet() || (h.is_heard() && !has(other));

@@ -29,7 +29,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// answered at once, with what the rank's ActivityBoard shows; the rest can be looked up.
 ///
 /// A rank is connected to its partners (see are_control_partners). What concerns all, such as the
-/// report of a failure, it tells these, and each of them tells its own. A question to another rank
+/// report of a failure, it tells these, and each of them its partners. A question to another rank
 /// and its answer go from partner to partner, each time to the one that is nearest to where they
 /// should go; what is lost on the way is asked again.
 class ControlChannel {
@@ -123,12 +123,12 @@ class ControlChannel {
     tell_partners({.type = ControlFrame::Type::goodbye});
     if (rank_ != 0 && !is_partner(0)) post(0, {.type = ControlFrame::Type::goodbye});
   }
-  /// So have all.
+  /// All ranks have come to their end.
   void say_farewell() {
     if (!std::exchange(said_farewell_, true)) tell_partners({.type = ControlFrame::Type::farewell});
   }
 
-  /// Tells all others of a failure; of the first one only. Whoever hears of it does the same.
+  /// Tells all others of a failure; of the first one only. A rank that hears of it does the same.
   void report(const CollectiveFailure& failure) {
     if (std::exchange(others_know_, true)) return;
     tell_partners({.type = ControlFrame::Type::abort,

@@ -69,8 +69,8 @@ struct ControlFrame {
     goodbye,    ///< I have come to my end
     farewell,   ///< from rank 0: all have
     doubt,      ///< a rank may be lost: find out which ranks you hear; extra: the inquiry's number
-    ballot,     ///< value: whose, extra: the inquiry's number, text: whom it hears (encode_ballot)
-    relayed,    ///< value: from whom, extra: to whom, text: a frame and its text
+    ballot,     ///< value: the voter, extra: the inquiry's number, text: encode_ballot()
+    relayed,    ///< value: its sender, extra: its receiver, text: a frame and its text
   };
 
   Type type = Type::abort;

@@ -212,7 +212,7 @@ class Handshake {
     const bool must_prove = secret_.is_set() && theirs_.version == mine_.version &&
                             theirs_.authentication == mine_.authentication;
     if (!must_prove) return compare();
-    // It did not ask for our proof, without which it cannot make its own.
+    // It did not ask for our proof, without which it cannot make one itself.
     if (!proved_) return distrust();
     transcript_ += message;
     awaits_proof_ = true;

@@ -98,8 +98,7 @@ struct Hello {
   }
 
   /// How long a payload this worker reads: enough for a cluster of another size, so that the
-  /// difference can be named, and little enough that hundreds of strangers cost no memory to speak
-  /// of.
+  /// difference can be named, and little enough that hundreds of strangers take little memory.
   [[nodiscard]] std::size_t longest_to_read() const noexcept {
     std::size_t own = 4 + nonce_bytes;
     for (const std::string& address : addresses) own += 4 + address.size();
@@ -107,14 +106,15 @@ struct Hello {
     return std::clamp(4 * own, std::size_t{16384}, longest_payload);
   }
 
-  /// Whether `bytes` may be the begin of a hello; as soon as it cannot, the sender is a stranger.
+  /// Whether `bytes` may be the beginning of a hello; as soon as it cannot, the sender is a
+  /// stranger.
   [[nodiscard]] static bool may_begin(std::string_view bytes,
                                       std::size_t longest = longest_payload) noexcept {
     if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) return false;
     return bytes.size() < prefix_bytes || payload_length(bytes) <= longest;
   }
 
-  /// Bytes of the whole hello, as far as it is known from its begin: no more should be read.
+  /// Bytes of the whole hello, as far as its beginning tells: no more should be read.
   [[nodiscard]] static std::size_t wanted(std::string_view bytes) noexcept {
     return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
   }
@@ -182,7 +182,7 @@ struct Hello {
 }
 
 /// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this
-/// worker has 2". Empty when they fit. Of the peer's texts it has the begin.
+/// worker has 2". Empty when they fit. Quotes only the beginning of the peer's texts.
 [[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
   const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
     constexpr std::size_t most = 200;

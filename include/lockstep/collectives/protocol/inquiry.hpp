@@ -239,7 +239,7 @@ class Inquiry {
   std::vector<char> looked_for_ = std::vector<char>(known_.size());
   Ballots ballots_;
   std::vector<Relay> relays_;  // of this inquiry, also when it is over
-  std::vector<int> to_relay_;  // whose ballots
+  std::vector<int> to_relay_;  // the ranks whose ballots are to be passed on
   std::uint32_t number_ = 0;
   std::optional<Clock::time_point> begin_;
   bool cast_ = false;

@@ -40,7 +40,7 @@ class StartupAgreement {
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
   enum class Taken {
-    all,      ///< and more is welcome
+    all,      ///< all of it was taken, and more is welcome
     enough,   ///< what follows is for later, as the start-up ends
     garbage,  ///< the peer has sent something that is no control frame
   };
@@ -50,7 +50,7 @@ class StartupAgreement {
         send_(std::move(send)),
         inboxes_(static_cast<std::size_t>(roster.world())) {}
 
-  /// All ranks go.
+  /// Whether rank 0's go has been said and heard: all ranks go.
   [[nodiscard]] bool is_reached() const noexcept { return reached_; }
   /// Why this rank gives up: by a peer's report, or as it has lost a peer for good.
   [[nodiscard]] const std::optional<CollectiveFailure>& aborted() const noexcept {
@@ -78,7 +78,7 @@ class StartupAgreement {
     peer.heard = now;
     peer.waits_for = -1;
   }
-  /// It is closed.
+  /// The control connection to a peer is closed.
   void lose(int other) {
     roster_.peer(other).ready = false;
     said_ready_[static_cast<std::size_t>(other)].reset();

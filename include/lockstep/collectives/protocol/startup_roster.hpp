@@ -40,13 +40,13 @@ class StartupRoster {
     std::string problem{};          ///< why it is not connected
     std::string turned_away{};      ///< what was wrong with a process that claimed to be it
     std::int32_t questions = 0;     ///< the number of the last one
-    std::int32_t matters = 0;       ///< the number of the last one that mattered
-    bool answered = false;          ///< that one, or a later one
+    std::int32_t matters = 0;       ///< the number of the last question whose answer is needed
+    bool answered = false;          ///< has answered that question, or a later one
     Clock::time_point heard{};      ///< when it last answered
     int waits_for = -1;             ///< what it answered
     std::string complaint{};        ///< why another rank cannot reach it
-    int complainant = -1;           ///< that rank
-    int told_by = -1;               ///< from which this rank knows of it
+    int complainant = -1;           ///< the rank that cannot reach it
+    int told_by = -1;               ///< the rank that passed the complaint on
   };
 
   /// Why a rank is missing.

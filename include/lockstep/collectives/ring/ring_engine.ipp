@@ -104,7 +104,7 @@ LOCKSTEP_INLINE bool RingEngine::gathers(std::size_t bytes, int ranks) const noe
 }
 
 // Whether a wire of half precision rounds an array. Not where it would be gathered if each rank had
-// a host to itself: who is where must not show in the sums.
+// a host to itself: the ranks' places must not show in the sums.
 LOCKSTEP_INLINE bool RingEngine::rounds(std::size_t bytes, int ranks) const noexcept {
   constexpr std::size_t gathered_bytes = std::size_t{512} << 10;  // of all ranks
   return options_.implementation == CommunicationImplementation::ring ||

@@ -72,7 +72,7 @@ class Tcp {
 
   Tcp(Tcp&& other) noexcept;
   Tcp& operator=(Tcp&& other) noexcept;
-  /// Closes the connections. Peers that have not come to their end too see a lost rank.
+  /// Closes the connections. Peers that are still at work see a lost rank.
   ~Tcp();
 
   [[nodiscard]] int rank() const noexcept;

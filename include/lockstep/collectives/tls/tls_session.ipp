@@ -104,7 +104,7 @@ LOCKSTEP_INLINE TlsSession::State TlsSession::advance() {
   const int result = ::SSL_do_handshake(ssl_.get());
   switch (::SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_NONE:
-      // With a key, nothing else must have proved who the peer is.
+      // With a key, nothing else must have proved which peer it is.
       if (context_->has_certificates() || ::SSL_session_reused(ssl_.get()) == 1)
         return state_ = State::established;
       problem_ = "has not proved that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";

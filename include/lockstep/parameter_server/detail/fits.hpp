@@ -31,12 +31,12 @@ class PsFits {
   [[nodiscard]] bool answer(PsConnection& connection, PsMember& member,
                             const PsConnection::Head& head);
 
-  // Under the lock of the members.
+  // Called under the lock of the members.
 
   /// Once enough time has passed, a round ends without those that have not come.
   void end_round_if_complete();
-  /// Copies the state for a backup that is due, as the last one is after any update; whether one
-  /// is.
+  /// Copies the state if a backup is due, and returns whether one is. The last one is due if there
+  /// was any update.
   [[nodiscard]] bool copy_for(PsBackup& backup, bool is_last = false);
 
  private:
@@ -60,8 +60,8 @@ class PsFits {
   const PsPlace& place_;
   const ParameterServerOptions& options_;
   PsProgress progress_;
-  bool has_state_ = false;    // the keeper has that of the fit
-  std::int64_t updates_ = 0;  // since the last backup
+  bool has_state_ = false;    // whether the keeper has the state of the fit
+  std::int64_t updates_ = 0;  // made since the last backup
   bool backup_is_due_ = false;
   Buffer sum_;
   std::vector<double> sum_of_status_;

@@ -25,7 +25,7 @@ struct PsCaller {
   std::size_t servers = 1;
   const ParameterServerOptions& options;
   PsTrust trust{};
-  std::uint64_t process = 0;  ///< drawn: tells this process from an earlier one of the rank
+  std::uint64_t process = 0;  ///< random: tells this process from an earlier one of the rank
 };
 
 /// The connection, and what to do until there is one again. All but `in_use` is for the thread that
@@ -58,7 +58,7 @@ class PsLink {
 
   std::mutex in_use;
   std::optional<PsConnection> connection;
-  std::string why;  ///< there is no connection
+  std::string why;  ///< why there is no connection
 
  private:
   [[nodiscard]] std::string name() const;

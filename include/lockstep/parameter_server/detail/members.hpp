@@ -1,4 +1,4 @@
-// The workers of a parameter server: who is there, who is in the fit, and who waits for whom.
+// The workers of a parameter server: which are there, in the fit, or waiting, and for which ranks.
 #pragma once
 
 #include <chrono>
@@ -32,20 +32,20 @@ struct PsPlace {
 /// A rank, and the process that has it at the moment.
 struct PsMember {
   PsConnection* connection = nullptr;  ///< none: it is not connected
-  std::uint64_t former_process = 0;    ///< that had the rank before
-  std::uint64_t process = 0;           ///< of which the next two are
-  std::uint64_t last_step = 0;         ///< the number of its last one that is applied
-  std::vector<double> last_status{};   ///< and the reply to it
+  std::uint64_t former_process = 0;    ///< the one that had the rank before
+  std::uint64_t process = 0;           ///< the one that made last_step
+  std::uint64_t last_step = 0;         ///< number of the last step that is applied
+  std::vector<double> last_status{};   ///< the reply to last_step
   std::int64_t clock = 0;              ///< steps, counted from that of the slowest when it came
-  bool has_joined = false;             ///< the fit, in this or an earlier process
+  bool has_joined = false;             ///< has joined the fit, in this or an earlier process
   bool is_training = false;            ///< has begun the fit, and has not finished it
-  bool has_finished = false;           ///< the fit
-  bool is_waiting = false;             ///< for others
+  bool has_finished = false;           ///< has finished the fit
+  bool is_waiting = false;             ///< waits for others
   bool pulls = false;                  ///< has finished the fit, and will ask for its result
-  bool has_left = false;               ///< said goodbye
+  bool has_left = false;               ///< has said goodbye
   bool has_sent = false;               ///< its gradients are part of the round
-  std::uint64_t sent = 0;              ///< the number of the step that they are of
-  std::vector<std::byte> place{};      ///< where it goes on after that
+  std::uint64_t sent = 0;              ///< number of the step of these gradients
+  std::vector<std::byte> place{};      ///< where it goes on after that step
   double learning_rate = 0;
   bool stop_on_non_finite = false;
   Buffer gradients{};
@@ -78,11 +78,11 @@ class PsMembers {
   /// processes with one rank would take it from each other without end: the one that has lost it is
   /// refused while the other is there.
   [[nodiscard]] PsMember& take_place(Lock& lock, PsConnection& connection, const PsClaim& claim);
-  /// It is in the fit from now on.
+  /// The member is in the fit from now on.
   void join(PsMember& member);
-  /// The steps of the slowest in the fit.
+  /// The steps of the slowest worker in the fit.
   [[nodiscard]] std::int64_t slowest() const;
-  /// All ranks have begun the fit, or have had the time to.
+  /// Whether all ranks have begun the fit, or have had the time to.
   [[nodiscard]] bool all_have_come() const;
   /// Waits, under the lock, and tells the worker so. Throws ConnectionLost when it has gone.
   void wait(Lock& lock, PsConnection& connection, PsMember& member, FunctionRef<bool()> is_over);

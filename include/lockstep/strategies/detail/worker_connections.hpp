@@ -23,11 +23,11 @@ class WorkerConnections {
   WorkerConnections& operator=(const WorkerConnections&) = delete;
   virtual ~WorkerConnections() = default;
 
-  /// Whether they can be made for one number of workers alone.
+  /// Whether they can serve one fixed number of workers only.
   [[nodiscard]] virtual bool is_for_one_world() const noexcept = 0;
 
   virtual void connect(const Rendezvous& rendezvous, const CommunicationOptions& options) = 0;
-  /// One on each thread. All workers must call it.
+  /// Makes one replica on each thread. All workers must call it.
   virtual void make_replicas(ReplicaThreads& threads, int threads_on_host,
                              const CommunicationOptions& options) = 0;
   virtual void disconnect() noexcept = 0;
@@ -35,7 +35,7 @@ class WorkerConnections {
   [[nodiscard]] virtual bool has_peers() const noexcept = 0;
   [[nodiscard]] virtual bool has_replicas() const noexcept = 0;
 
-  /// The replica's address; its type is known to who has chosen the policy.
+  /// The replica's address; the code that has chosen the policy knows its type.
   [[nodiscard]] virtual void* replica(int i) noexcept = 0;
   /// Replica i cannot go on.
   virtual void abort(int i, std::string_view what, ExitCode code) noexcept = 0;

@@ -39,7 +39,7 @@ Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) 
 }  // namespace
 
 TEST_SUITE("port probe") {
-  TEST_CASE("a port that nobody has: the process has ended") {
+  TEST_CASE("a port that no process has: its process has ended") {
     Listener listener;
     const std::uint16_t port = listener.port();
     ::close(listener.release());

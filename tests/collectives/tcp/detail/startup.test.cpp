@@ -53,7 +53,7 @@ void join(const Rendezvous& place, const CommunicationOptions& options = patient
 /// A connection to a worker's port.
 class Guest {
  public:
-  /// Tries again while nobody listens there, for 10 s unless told otherwise.
+  /// Tries again while no process listens there, for 10 s unless told otherwise.
   explicit Guest(std::uint16_t port, int attempts = 1000) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -303,7 +303,7 @@ TEST_SUITE("tcp start-up, with a secret") {
     CHECK(contains(message_of(thrown[1]), "rank 0 (" + cluster.addresses[0] + ")"));
     for (std::size_t i = 0; i < 2; ++i) {
       CHECK_FALSE(contains(message_of(thrown[i]), "horse"));
-      // Whoever has a secret is not stopped by somebody who cannot prove that he knows it.
+      // A worker with a secret is not stopped by a process that cannot prove that it knows it.
       CHECK(code_of(thrown[i]) == (secrets[i].empty() ? ExitCode::usage : ExitCode::lost_peer));
       CHECK(seconds[i] < 10);
     }
@@ -322,7 +322,7 @@ TEST_SUITE("tcp start-up, with a secret") {
     }));
   }
 
-  TEST_CASE("a recorded handshake opens nothing, and neither stops nor replaces anybody") {
+  TEST_CASE("a recorded handshake opens nothing, and neither stops nor replaces a worker") {
     LocalCluster cluster(2);
     const std::uint16_t port = cluster.listeners[0].port();
     const detail::Hello mine = hello_of_rank_1(cluster);
@@ -350,14 +350,16 @@ TEST_SUITE("tcp start-up, with a secret") {
     rethrow_first(thrown);
   }
 
-  TEST_CASE("who cannot prove that he is rank 0 keeps nobody, and learns no proof that helps him") {
+  TEST_CASE(
+      "a process that cannot prove that it is rank 0 delays no worker, and learns no proof of "
+      "use") {
     LocalCluster cluster(2);
     Rendezvous place = places_with(cluster, {secret, secret})[1];
-    // Somebody sits on rank 0's port. He sends each caller's own nonce back to it, and then its own
-    // proof; or he skips the proofs, and answers at once with a hello in which nothing is wrong.
+    // An impostor has rank 0's port. It sends each caller's own nonce back to it, and then its own
+    // proof; or it skips the proofs, and answers at once with a hello in which nothing is wrong.
     bool challenges = true;
-    SUBCASE("who returns the caller's proof") {}
-    SUBCASE("who skips the proofs") { challenges = false; }
+    SUBCASE("one that returns the caller's proof") {}
+    SUBCASE("one that skips the proofs") { challenges = false; }
     detail::Hello hello;
     hello.to = 1;
     hello.incarnation = 5;
@@ -407,7 +409,8 @@ TEST_SUITE("tcp start-up, with a secret") {
     CHECK(code_of(thrown[1]) == ExitCode::lost_peer);  // the true one may still come
   }
 
-  TEST_CASE("whoever has rank 0's port before rank 0, and answers what he likes, ends nobody") {
+  TEST_CASE(
+      "a process that has rank 0's port before rank 0, and answers what it likes, ends no worker") {
     detail::Hello answer;
     answer.to = 1;
     answer.authentication = detail::Hello::Authentication::none;
@@ -490,7 +493,7 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     }
   }
 
-  TEST_CASE("whoever claims this worker's own rank is named once, however often he comes") {
+  TEST_CASE("a process that claims this worker's own rank is named once, however often it comes") {
     const auto addresses = free_addresses(2);
     const auto worker = start_rank(0, addresses, "join", {.startup = 1s});
     detail::Hello twin;
@@ -571,8 +574,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
   }
 
   TEST_CASE(
-      "who is gone while he contends for a place is no second process of those that come after "
-      "him") {
+      "a process that goes while it contends for a place is no second process to those that come "
+      "after it") {
     LocalCluster cluster(3);
     const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
     std::atomic<bool> they_are_gone = false;
@@ -773,7 +776,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
   }
 
   TEST_CASE(
-      "one that keeps coming back, while nobody else fits the place, ends the start-up in "
+      "one that keeps coming back, while no other fits the place, ends the start-up in "
       "seconds") {
     LocalCluster cluster(2);
     const std::uint16_t port = cluster.listeners[0].port();
@@ -828,7 +831,8 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     }));
   }
 
-  TEST_CASE("whoever has rank 0's port before rank 0, and answers what he likes, ends nobody") {
+  TEST_CASE(
+      "a process that has rank 0's port before rank 0, and answers what it likes, ends no worker") {
     detail::Hello answer;
     answer.to = 1;
     answer.incarnation = 7;

@@ -11,13 +11,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Of one against whom something speaks, which is the end of a sentence about it.
+/// The line about a process that is turned away. `problem` ends a sentence about it.
 [[nodiscard, gnu::cold]] inline std::string refusal(const std::string& ip,
                                                     const std::string& problem) {
   return concat({"start-up: a process at ", ip, " ", problem, "; it is turned away"});
 }
 
-/// Of one that makes a claim which does not fit this process's place.
+/// What is wrong with a claim that does not fit this process's place in the cluster.
 template <class Claim, class Place>
 [[nodiscard, gnu::cold]] std::string refusal(const std::string& ip, const Claim& claim,
                                              const Place& own) {
@@ -29,7 +29,7 @@ template <class Claim, class Place>
                  text(own), ": it is turned away"});
 }
 
-/// Who is here and who is missing.
+/// Which workers are here, and which are missing.
 [[nodiscard, gnu::cold]] inline std::string roll_call(int slots, FunctionRef<bool(int)> is_here) {
   std::string here, missing;
   for (int slot = 0; slot < slots; ++slot) (is_here(slot) ? here : missing) += concat({" ", slot});

@@ -1,4 +1,4 @@
-// Those who have called a Membership.
+// The processes that have called a Membership.
 #pragma once
 
 #include <poll.h>
@@ -31,7 +31,7 @@ struct FormationGuest {
   bool is_gone = false;
 };
 
-/// Takes calls, a few at a time, so that those who are here already are heard in between. There is
+/// Takes calls, a few at a time, so that the guests that are here are heard in between. There is
 /// room for many strangers; then the oldest goes, so that none can keep workers out.
 class FormationGuests {
  public:
@@ -60,7 +60,7 @@ class FormationGuests {
     }
   }
   [[nodiscard]] std::list<FormationGuest>& all() noexcept { return guests_; }
-  /// Who has claimed a slot; null: nobody.
+  /// The guest that has claimed a slot; null if none has.
   [[nodiscard]] FormationGuest*& at(int slot) { return by_slot_[static_cast<std::size_t>(slot)]; }
   void remove_those_gone() {
     guests_.remove_if([](const FormationGuest& guest) { return guest.is_gone; });

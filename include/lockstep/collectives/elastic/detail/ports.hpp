@@ -55,7 +55,7 @@ class FormationListener {
   [[nodiscard]] int descriptor() const noexcept {
     return Clock::now() < rests_until_ ? -1 : socket_.get();
   }
-  /// The next caller, and who it is; not open where there is none. When the process cannot have
+  /// The next caller and its address; not open where there is none. When the process cannot have
   /// another socket, the caller would be announced again and again: then it rests.
   [[nodiscard]] MeetingSocket accept(SocketName& peer) {
     if (Clock::now() < rests_until_) return {};

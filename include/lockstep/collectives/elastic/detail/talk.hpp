@@ -19,7 +19,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Opens with a MeetingHello of each side. Every message has a number, and with a cluster secret a
 /// proof over both hellos. The callee speaks first, so that it proves that it knows the secret
-/// before the caller says who it is.
+/// before the caller says which worker it is.
 class FormationTalk {
  public:
   FormationTalk(MeetingConnection connection, const ClusterSecret& secret, bool is_caller)

@@ -143,7 +143,7 @@ class MeetingGuest {
     return std::min(deadline_, Clock::now() + std::chrono::seconds(seconds));
   }
 
-  // "Connection refused" of a port that follows says less than what another one has answered.
+  // "Connection refused" by a later port says less than what an earlier one has answered.
   // An attempt that the deadline has cut short says nothing.
   std::nullopt_t none(std::string_view why) {
     if (Clock::now() >= deadline_ && !(why_.empty() && last_why_.empty())) return std::nullopt;
@@ -181,9 +181,9 @@ class MeetingGuest {
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   Clock::time_point next_report_ = begin_ + std::chrono::seconds(5);
-  std::string why_;          // rank 0 could not be asked
-  std::string last_why_;     // in the round before
-  std::string why_of_call_;  // the last one was in vain
+  std::string why_;          // why rank 0 could not be asked
+  std::string last_why_;     // the same, in the round before
+  std::string why_of_call_;  // why the last call was in vain
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

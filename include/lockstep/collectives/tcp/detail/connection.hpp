@@ -91,7 +91,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   [[nodiscard]] std::string host() const {
     ErrorCode error;
     const auto endpoint = socket.remote_endpoint(error);
-    return error ? "somebody" : endpoint.address().to_string();
+    return error ? "an unknown host" : endpoint.address().to_string();
   }
 
   /// Whether the other side has closed it, although there may be more to read before.

@@ -80,7 +80,7 @@ class TcpControl {
         probes_.remember(other, addresses_[static_cast<std::size_t>(other)], link(other).control);
         take(other, {}, now);
         if (link(other).control.tls != nullptr)
-          (void)read(other, now);  // it may have bytes in store
+          (void)read(other, now);  // it may have bytes that were read before
       }
       conclude(now);
       outbox_.flush();
@@ -187,7 +187,7 @@ class TcpControl {
 
   void serve_until_stopped() {
     std::vector<pollfd> watched;
-    std::vector<int> peers;  // those of watched[1] and on
+    std::vector<int> peers;  // the peers of watched[1] and following
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       watched.assign(1, {wake_.descriptor(), POLLIN, 0});

@@ -16,8 +16,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Waits while is_awaited(rank, peer) holds for any peer that is still there, as long as these
-/// live; names a peer for which it does not end.
+/// Waits while is_awaited(rank, peer) holds for any peer that is still there and alive. Names a
+/// peer for which the wait does not end.
 template <class Condition>
 void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what,
                     Condition is_awaited) {
@@ -63,7 +63,7 @@ inline void say_goodbye(TcpMesh& mesh) {
   } else {
     wait_for_peers(mesh, options.progress_limit(), did_not_end,
                    [](int other, const Peer& peer) { return other == 0 && !peer.farewell; });
-    // Those that are no partners of rank 0 cannot see that it has gone before its time.
+    // Ranks that are no partners of rank 0 could not see that it left too early.
     mesh.control.with([](ControlChannel& channel) {
       if (channel.peer(0).gone) channel.say_farewell();
     });

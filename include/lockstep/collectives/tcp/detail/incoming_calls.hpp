@@ -83,9 +83,9 @@ class IncomingCalls {
 
   [[nodiscard]] const std::vector<Guest>& guests() const noexcept { return guests_; }
 
-  /// It is a guest no longer.
+  /// The connection is no longer a guest.
   void forget(const Guest& guest) { std::erase(guests_, guest); }
-  // A copy: the list may hold the last other one.
+  // Taken by value: the list may hold the only other reference.
   void drop(Guest guest) {  // NOLINT(performance-unnecessary-value-param)
     guest->discard();
     forget(guest);

@@ -1,4 +1,4 @@
-// The own port while the cluster is at work: see Tcp.
+// A worker's port while the cluster is at work: see Tcp.
 #pragma once
 
 #include <poll.h>

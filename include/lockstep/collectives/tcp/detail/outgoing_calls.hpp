@@ -1,4 +1,4 @@
-// Whom a worker calls during start-up: see TcpStartup.
+// The connections that a worker makes during start-up: see TcpStartup.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class OutgoingCalls {
     });
   }
 
-  /// It is over.
+  /// The call is over.
   void forget(const Call& call) { std::erase(calls_, call); }
 
   void close() {

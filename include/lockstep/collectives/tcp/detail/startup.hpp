@@ -81,8 +81,8 @@ class TcpStartup {
       for (const TcpSocket& socket : links.data)
         if (socket.tls != nullptr) socket.tls->expect_long_messages();
     }
-    // Rank 0 has said go on these. Whoever has heard it closes its end first: if rank 0 did, with
-    // something unread, the word might get lost.
+    // Rank 0 has said go on these. A rank that has heard it closes its end first: if rank 0 did,
+    // with something unread, the word might get lost.
     if (context_.rank() != 0) retired_.clear();
     return result;
   }

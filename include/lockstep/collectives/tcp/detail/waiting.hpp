@@ -41,7 +41,7 @@ class TcpWait {
       note_waiting(mesh_.addresses[static_cast<std::size_t>(advice.reported)]);
     if (advice.failure) {
       if (!advice.is_silence) mesh_.fail(std::move(*advice.failure));
-      // Brings news, or the rank is well.
+      // Either news follows, or the rank turns out to be well.
       mesh_.control.miss(advice.failure->failed_rank, mesh_.options.timeout);
     }
     return patience_.left(now);
