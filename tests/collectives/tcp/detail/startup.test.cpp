@@ -181,6 +181,22 @@ detail::Handshake::Outcome introduce(const Guest& guest, const detail::Hello& mi
   return handshake.outcome();
 }
 
+/// Has the port of `listener` for a while: accepts this many connections, hears what comes first on
+/// each, sends `answer`, and closes it.
+void answer_guests(int listener, int count, const std::string& answer) {
+  while (count > 0) {
+    pollfd ready{listener, POLLIN, 0};
+    REQUIRE(::poll(&ready, 1, 10'000) == 1);
+    const int guest = ::accept(listener, nullptr, nullptr);
+    if (guest < 0) continue;
+    char heard[4096];
+    CHECK(::recv(guest, heard, sizeof heard, 0) > 0);
+    (void)!::send(guest, answer.data(), answer.size(), MSG_NOSIGNAL);
+    ::close(guest);
+    --count;
+  }
+}
+
 std::uint16_t port_of(const std::string& address) { return parse_address(address).port; }
 
 struct Times {
@@ -422,17 +438,7 @@ TEST_SUITE("tcp start-up, with a secret") {
     LocalCluster cluster(2);
     const auto places = places_with(cluster, {secret, secret});
     rethrow_first(run_threads(2, [&](int rank) {
-      for (int guests = 0; rank == 0 && guests < 4;) {
-        pollfd ready{places[0].listen_socket, POLLIN, 0};
-        REQUIRE(::poll(&ready, 1, 10'000) == 1);
-        const int guest = ::accept(places[0].listen_socket, nullptr, nullptr);
-        if (guest < 0) continue;
-        char heard[4096];
-        CHECK(::recv(guest, heard, sizeof heard, 0) > 0);
-        (void)!::send(guest, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        ::close(guest);
-        ++guests;
-      }
+      if (rank == 0) answer_guests(places[0].listen_socket, 4, bytes);
       join(places[static_cast<std::size_t>(rank)]);
     }));
   }
@@ -848,17 +854,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     const std::string bytes =
         answer.encode() + std::string(reinterpret_cast<const char*>(abort.data()), abort.size());
     rethrow_first(run_threads(2, [&](int rank) {
-      for (int guests = 0; rank == 0 && guests < 3;) {
-        pollfd ready{places[0].listen_socket, POLLIN, 0};
-        REQUIRE(::poll(&ready, 1, 10'000) == 1);
-        const int guest = ::accept(places[0].listen_socket, nullptr, nullptr);
-        if (guest < 0) continue;
-        char heard[4096];
-        CHECK(::recv(guest, heard, sizeof heard, 0) > 0);
-        (void)!::send(guest, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        ::close(guest);
-        ++guests;
-      }
+      if (rank == 0) answer_guests(places[0].listen_socket, 3, bytes);
       join(places[static_cast<std::size_t>(rank)]);
     }));
   }
