@@ -127,7 +127,8 @@ consteval auto backward_roles(LayerList<At...>) {
 
 template <class T, bool InputGradient, class... At, std::size_t... I>
 consteval auto backward_calls(LayerList<At...>, std::index_sequence<I...>) {
-  constexpr auto roles = backward_roles<T, InputGradient>(LayerList<At...>{});
+  [[maybe_unused]] constexpr auto roles =  // (not used where there are no layers)
+      backward_roles<T, InputGradient>(LayerList<At...>{});
   std::array<BackwardCall<T>, sizeof...(At)> calls{At::template backward_call<T, roles[I]>()...};
   if constexpr (InputGradient && sizeof...(At) > 0) calls[0].dx = GradientPlace::given;
   return calls;
