@@ -52,4 +52,26 @@ case("activity",
 case("constrained",
      layers.Dense(5, "tanh", kernel_constraint=c.MaxNorm(0.8), bias_constraint=c.NonNeg()),
      layers.Dense(3, kernel_constraint=c.UnitNorm(axis=1), bias_constraint=c.MinMaxNorm(0.1, 0.4, rate=0.5)))
+# Sequences with masked tokens: two batches of four, with different numbers of them.
+ids = random.integers(0, 4, (8, 3))
+ids[4:] *= random.integers(0, 2, (4, 3))
+targets = random.uniform(-1, 1, (8, 3, 2))
+tokens = [random.uniform(-1, 1, shape) for shape in ((4, 5), (5, 2), (2,))]
+model = keras.Sequential([
+    keras.Input((3,)),
+    layers.Embedding(4, 5, mask_zero=True),
+    layers.ActivityRegularization(l1=0.03, l2=0.05),
+    layers.Dense(2),
+])
+model.compile(loss="mean_squared_error", optimizer=keras.optimizers.SGD(0.25))
+model.set_weights(tokens)
+batches = [slice(0, 4), slice(4, 8)]
+print("\nnamespace masked_activity {")
+array("ids", ids)
+array("targets", targets)
+array("start", np.concatenate([w.ravel() for w in tokens]))
+array("evaluated", [model.test_on_batch(ids[b], targets[b]) for b in batches])
+array("losses", [model.train_on_batch(ids[b], targets[b]) for b in batches * 2])
+array("weights", np.concatenate([w.ravel() for w in model.get_weights()]))
+print("}  // namespace masked_activity")
 print("\n}  // namespace lockstep_test::golden::regularizers")

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "golden/regularizers.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/embedding.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
@@ -117,6 +119,51 @@ TEST_CASE("fit: penalties of variables count once, in the loss and in the gradie
 TEST_CASE("fit: penalties of outputs, in the mean over the samples") {
   check<Activity>(golden::activity::losses, golden::activity::evaluated, golden::activity::weights,
                   2e-9);
+}
+
+TEST_CASE(
+    "train_on_batch: penalties of outputs where tokens are masked: these count in the penalty and "
+    "not in the loss, as in Keras, however they are spread over replicas") {
+  namespace values = golden::masked_activity;
+  using Net =
+      ls::Sequential<ls::Input<3>, ls::Embedding<4, 5, ls::EmbeddingOptions{.mask_zero = true}>,
+                     ls::ActivityRegularization<ls::Regularizer{.l1 = 0.03, .l2 = 0.05}>,
+                     ls::Dense<2>>;
+  const auto check_on = [](auto& strategy) {
+    auto model = ls::compile<Net, double>(strategy, {.seed = 1}, ls::MeanSquaredError{},
+                                          ls::SGD{.learning_rate = 0.25});
+    auto weights = model.get_weights();
+    const double* next = values::start;
+    for (auto& weight : weights)
+      for (double& value : weight.values) value = *next++;
+    model.set_weights(weights);
+    const auto batch = [](std::size_t number) {
+      const double* const ids = values::ids + 12 * number;
+      const double* const targets = values::targets + 24 * number;
+      return std::pair(ls::Tensor<double>(std::vector<double>(ids, ids + 12), {4, 3}),
+                       ls::Tensor<double>(std::vector<double>(targets, targets + 24), {4, 3, 2}));
+    };
+    std::vector<double> evaluated, losses, trained;
+    for (const std::size_t number : {0, 1}) {
+      const auto [x, y] = batch(number);
+      evaluated.push_back(model.test_on_batch(x, y).at("loss"));
+    }
+    for (const std::size_t number : {0, 1, 0, 1}) {
+      const auto [x, y] = batch(number);
+      losses.push_back(model.train_on_batch(x, y).at("loss"));
+    }
+    for (const auto& weight : model.get_weights())
+      trained.insert(trained.end(), weight.values.begin(), weight.values.end());
+    CHECK(worst_error(values::evaluated, evaluated) < 2e-8);  // (Keras has the factors in float32.)
+    CHECK(worst_error(values::losses, losses) < 2e-8);
+    CHECK(worst_error(values::weights, trained) < 2e-8);
+  };
+  ls::OneDeviceStrategy one;
+  check_on(one);
+  ls::MirroredStrategy two({.replicas = 2}), five({.replicas = 5});  // (one has no samples)
+  check_on(two);
+  check_on(five);
+  for (const std::string& failure : lockstep_test::run_workers(2, check_on)) CHECK(failure == "");
 }
 
 TEST_CASE("fit: constraints hold after each update") {

@@ -60,8 +60,9 @@ class BackwardProgress {
 
 /// What layers add to the loss beside the loss function.
 struct ActivityPenalty {
-  double sum = 0;    ///< of this rank's samples: forward adds to it
-  double scale = 1;  ///< its gradient times this is what backward adds
+  double sum = 0;          ///< of this rank's samples: forward adds to it
+  double scale = 1;        ///< its gradient times this is what backward adds
+  bool is_wanted = false;  ///< forward sets it, on every rank: the model has such a layer
 };
 
 /// Passed to forward and backward. Equal on every rank, except for the samples.

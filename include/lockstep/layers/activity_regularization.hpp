@@ -16,8 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// y = x, for samples of any shape: `ActivityRegularization<L2{1e-4}>` after a layer. The penalty
 /// of all values of a sample, in the mean over the samples, is added to the loss, in training and
-/// in evaluate. (That of the tokens of a sequence is summed, masked or not. Where some rows do not
-/// count in the loss, the mean is over as many samples as have the number of rows that do.)
+/// in evaluate. As in Keras, that of the tokens of a sequence is summed, masked or not.
 template <Regularizer Penalty>
 struct ActivityRegularization {
   static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0,
@@ -33,6 +32,7 @@ struct ActivityRegularization {
   static void forward(const ForwardPass<T>& pass) {
     std::copy_n(pass.x.data(), In::size * pass.x.stride(), pass.y.data());
     if (pass.context.activity_penalty == nullptr) return;
+    pass.context.activity_penalty->is_wanted = true;
     for (std::size_t f = 0; f < In::size; ++f)
       pass.context.activity_penalty->sum +=
           kernels::penalty(Penalty, pass.x.samples(), pass.x.feature(f));

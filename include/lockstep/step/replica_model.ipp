@@ -129,7 +129,7 @@ void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, Compute compute) {
   auto& workspace = state_->parts.workspace;
   workspace.status().clear();
   detail::record<T>(
-      state_->parts,
+      state_->parts, state_->context,
       [&](std::size_t row) {
         return concat({"sample ", state_->context.sample_indices[row]});
       },
@@ -143,7 +143,8 @@ Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, Compute
   state_->can_apply = true;
   const auto& workspace = state_->parts.workspace;
   return {.variables = workspace.gradients().slices(),
-          .loss_sum = workspace.status()[detail::StatusBlock::loss_sum],
+          .loss_sum = workspace.status()[detail::StatusBlock::loss_sum] +
+                      workspace.activity_penalty.scale * workspace.activity_penalty.sum,
           .rows = workspace.status()[detail::StatusBlock::rows]};
 }
 

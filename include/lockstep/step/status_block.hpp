@@ -28,7 +28,7 @@ struct Requests {
 class StatusBlock {
  public:
   /// `rows`: those whose losses are in loss_sum; samples or, where the output is a Sequence,
-  /// tokens, without those that are masked.
+  /// tokens, without those that are masked. `penalty_sum`: of the outputs of all samples.
   enum Field : std::size_t {
     samples,
     loss_sum,
@@ -38,6 +38,7 @@ class StatusBlock {
     interrupted,
     terminated,
     rows,
+    penalty_sum,
     field_count
   };
 

@@ -78,8 +78,9 @@ void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName 
 /// there are targets, their metrics. Computes the gradient, unless it is empty. (A row of weight 0
 /// counts, but its loss is not looked at.)
 template <class T>
-void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
-            StatusBlock& status, std::span<const double> class_weight = {});
+void record(const Parts<T>& parts, const StepContext& context, SampleName name,
+            ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
+            std::span<const double> class_weight = {});
 
 /// Backward with the updater at work, after record. Returns whether an update has been made.
 template <class T>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <span>
@@ -48,21 +49,26 @@ void naming_samples(SampleName name, std::size_t rows_of_sample, const F& f) {
   }
 }
 
-/// What penalties add to the sum of the losses of these rows of this rank. (That of outputs counts
-/// for each row of a sample, masked or not: with a factor that depends on the rank's rows, the
-/// result would depend on how samples are spread.)
+/// What the penalties of variables add to the sum of the losses of these rows.
 template <class T>
-double penalty_of(const Parts<T>& parts, double rows) {
-  ActivityPenalty& of_outputs = parts.workspace.activity_penalty;
-  of_outputs.scale = static_cast<double>(parts.program.layout().positions);
-  const double of_variables =
-      rows > 0 ? rows * parts.workspace.regularization.penalty(parts.variables.parameters()) : 0;
-  return of_variables + of_outputs.scale * of_outputs.sum;
+double penalty_of_variables(const Parts<T>& parts, double rows) {
+  return rows > 0 ? rows * parts.workspace.regularization.penalty(parts.variables.parameters()) : 0;
+}
+
+/// By how much backward multiplies the gradient of the penalty of outputs: that is a mean over
+/// samples, and the update divides by the rows that count. Of these, samples may have different
+/// numbers: their mean over all ranks does not depend on how samples are spread.
+template <class T>
+double rows_per_sample(const Parts<T>& parts, const StepContext& context, double rows) {
+  std::array<double, 2> sums{rows, static_cast<double>(parts.workspace.x().samples())};
+  context.cross_replica_sum(sums);
+  return sums[1] > 0 ? sums[0] / sums[1] : 0;
 }
 
 template <class T>
-void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
-            StatusBlock& status, std::span<const double> class_weight) {
+void record(const Parts<T>& parts, const StepContext& context, SampleName name,
+            ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
+            std::span<const double> class_weight) {
   Workspace<T>& workspace = parts.workspace;
   const std::span<double> losses = workspace.losses();
   naming_samples(name, parts.program.layout().positions,
@@ -79,12 +85,16 @@ void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, Tens
     else if (own[row] != T(0))
       sum += static_cast<double>(own[row]) * losses[row];
   }
-  sum += penalty_of(parts, rows);
+  sum += penalty_of_variables(parts, rows);
+  ActivityPenalty& of_outputs = workspace.activity_penalty;
+  if (context.training && of_outputs.is_wanted)
+    of_outputs.scale = rows_per_sample(parts, context, rows);
   if (!gradient.empty()) weigh(gradient, sample_weights);
   status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
   status[StatusBlock::rows] += rows;
   status[StatusBlock::loss_sum] += sum;
-  if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
+  status[StatusBlock::penalty_sum] += of_outputs.sum;
+  if (!std::isfinite(sum + of_outputs.sum)) status[StatusBlock::non_finite] += 1;
   if (workspace.has_targets())
     naming_samples(name, parts.program.layout().positions, [&] {
       parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights,
@@ -94,10 +104,11 @@ void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, Tens
 
 /// As above, with the loss of the program.
 template <class T>
-void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient,
-            StatusBlock& status, std::span<const double> class_weight = {}) {
+void record(const Parts<T>& parts, const StepContext& context, const BatchLoader<T>& data,
+            TensorView<T> gradient, StatusBlock& status,
+            std::span<const double> class_weight = {}) {
   record<T>(
-      parts, [&](std::size_t row) { return data.sample_name(row); },
+      parts, context, [&](std::size_t row) { return data.sample_name(row); },
       [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
           TensorView<T> g) { parts.program.compute_loss(predictions, targets, losses, g); },
       gradient, status, class_weight);
@@ -107,7 +118,10 @@ template <class T>
 void report(const Program<T>& program, const StatusBlock& status, Logs& logs,
             const std::string& prefix) {
   const double rows = status[StatusBlock::rows];
-  logs.set(prefix + "loss", rows > 0 ? status[StatusBlock::loss_sum] / rows : 0.0);
+  logs.set(prefix + "loss",
+           rows > 0 ? status[StatusBlock::loss_sum] / rows +
+                          status[StatusBlock::penalty_sum] / status[StatusBlock::samples]
+                    : 0.0);
   program.report_metrics(status.metrics(), logs, prefix);
 }
 
@@ -266,7 +280,7 @@ bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   status.clear();
   {
     const TraceSpan span(step.trace, TracePart::loss);
-    record(parts, data, workspace.prediction_gradient(), status, step.class_weight);
+    record(parts, context, data, workspace.prediction_gradient(), status, step.class_weight);
     if (status[StatusBlock::non_finite] > 0 && workspace.non_finite.source.empty())
       workspace.non_finite.source = find_non_finite(parts, context);
   }
@@ -278,8 +292,8 @@ bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
 
 template <class T>
 void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status) {
-  forward_batch(parts, data, true);
-  record(parts, data, TensorView<T>(), status);
+  const StepContext context = forward_batch(parts, data, true);
+  record(parts, context, data, TensorView<T>(), status);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -57,8 +57,10 @@ struct TrainingPosition {
   [[nodiscard]] static TrainingPosition take(const TrainingState& saved, std::size_t metric_state) {
     const std::size_t sums = StatusBlock(metric_state).saved().size();
     std::vector<double> running = saved.running;
-    if (running.size() + 1 == sums)  // older files: each sample was a row
+    if (running.size() + 2 == sums)  // the oldest files: each sample was a row
       running.insert(running.begin() + StatusBlock::rows, running[StatusBlock::samples]);
+    if (running.size() + 1 == sums)  // older files: penalties of outputs are in loss_sum
+      running.insert(running.begin() + StatusBlock::penalty_sum, 0.0);
     if (!running.empty() && running.size() != sums)
       throw ConfigurationError("fit: the saved state has other metrics than this program");
     TrainingPosition position{.epoch = saved.epoch,
