@@ -101,3 +101,17 @@ TEST_CASE("Dropout: nothing is changed in inference, or with rate 0") {
   none.forward();
   CHECK(std::equal(none.x.begin(), none.x.end(), none.y.begin()));
 }
+
+TEST_CASE("Dropout: with rate 1 nothing is left, in the values and in the gradients" *
+          doctest::test_suite("Keras: numerics")) {
+  for_each_instruction_set([] {
+    LayerRig<Dropout<1.0>, Shape<5>, float> all(17);
+    all.forward();
+    for (const float y : all.y) CHECK(y == 0);
+    all.backward();
+    for (const float dx : all.dx) CHECK(dx == 0);
+    all.context.training = false;
+    all.forward();
+    CHECK(std::equal(all.x.begin(), all.x.end(), all.y.begin()));
+  });
+}

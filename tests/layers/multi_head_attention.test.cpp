@@ -147,6 +147,22 @@ TEST_CASE("MultiHeadAttention: the correctness test of Keras") {
       CHECK(std::abs(rig.y[f * rig.stride + t] - expected[t]) < 1e-2F);
 }
 
+TEST_CASE("MultiHeadAttention: with dropout 1 the bias of the output is all that is left" *
+          doctest::test_suite("Keras: numerics")) {
+  using L = MultiHeadAttention<2, 2, MultiHeadAttentionOptions{.dropout = 1}>;
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::LayerRig<L, Sequence<6, 4>, float> rig(3);
+    rig.forward();
+    for (std::size_t f = 0; f < 4; ++f)
+      for (std::size_t row = 0; row < 18; ++row)
+        CHECK(rig.y[f * rig.out_stride + row] == rig.weights[7][f]);
+    rig.backward();
+    for (const std::size_t kernel : {0u, 2u, 4u, 6u})
+      for (const float gradient : rig.gradients[kernel]) CHECK(gradient == 0);
+    for (const float dx : rig.dx) CHECK(dx == 0);
+  });
+}
+
 TEST_CASE("MultiHeadAttention: dropout depends on the sample's index, and is off in inference") {
   using L = MultiHeadAttention<2, 2, MultiHeadAttentionOptions{.dropout = 0.5}>;
   using In = Sequence<6, 4>;

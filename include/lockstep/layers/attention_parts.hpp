@@ -17,13 +17,14 @@
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/layers/random_factors.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Compile-time options of MultiHeadAttention and CrossAttention; the defaults are Keras's.
 struct MultiHeadAttentionOptions {
   std::size_t value_dim = 0;     ///< features of a head's values; 0: the key dimension
-  double dropout = 0;            ///< of the probabilities: at least 0 and below 1
+  double dropout = 0;            ///< of the probabilities: from 0 to 1
   bool use_bias = true;          ///< in all four projections
   bool use_causal_mask = false;  ///< position t sees 0 to t. (In Keras an argument of the call.)
   std::size_t output_shape = 0;  ///< features of the output; 0: those of the query
@@ -268,7 +269,7 @@ class AttentionWork {
     const auto random_key = [this](std::size_t sample) { return context_.random_key(sample); };
     const double rate = context_.training ? layout_.dropout : 0;
     f(kernels::AttentionDropout{static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
-                                1 / (1 - rate), random_key});
+                                kept_scale(rate), random_key});
   }
 
   AttentionLayout layout_;

@@ -26,7 +26,8 @@ struct DropoutMask {
 }  // namespace detail
 
 /// In training each value is zero with probability Rate and is divided by 1 - Rate otherwise, so
-/// that its mean stays; in inference it is left alone. For samples of any shape: `Dropout<0.5>`.
+/// that its mean stays; with Rate 1 all are zero, as in Keras. In inference it is left alone. For
+/// samples of any shape: `Dropout<0.5>`.
 /// Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 15,
 /// 2014.
 ///
@@ -35,9 +36,8 @@ struct DropoutMask {
 /// index in the dataset, and neither on the number of replicas nor on the instruction set.
 template <Probability Rate>
 struct Dropout : detail::RandomFactorLayer<detail::DropoutMask<Rate>> {
-  static_assert(Rate.value >= 0 && Rate.value < 1,
-                "lockstep: the rate of Dropout is the part of values that is dropped: at least 0 "
-                "and below 1");
+  static_assert(Rate.value >= 0 && Rate.value <= 1,
+                "lockstep: the rate of Dropout is the part of values that is dropped: from 0 to 1");
 
   static constexpr std::string_view name = "dropout";
 };

@@ -32,8 +32,10 @@ struct GaussianFactors {
 /// shape: `GaussianDropout<0.2>`. Random numbers as in GaussianNoise.
 template <Probability Rate>
 struct GaussianDropout : detail::RandomFactorLayer<detail::GaussianFactors<Rate>> {
-  static_assert(Rate.value >= 0 && Rate.value < 1,
-                "lockstep: the rate of GaussianDropout is at least 0 and below 1");
+  static_assert(
+      Rate.value >= 0 && Rate.value < 1,
+      "lockstep: the rate of GaussianDropout is at least 0 and below 1 (at 1 the deviation "
+      "of its factors has no value, and Keras's fit fails)");
 
   static constexpr std::string_view name = "gaussian_dropout";
 };

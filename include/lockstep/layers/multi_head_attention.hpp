@@ -32,10 +32,9 @@ template <std::size_t Heads, std::size_t KeyDim,
 struct MultiHeadAttention {
   static_assert(Heads > 0 && KeyDim > 0,
                 "lockstep: MultiHeadAttention needs at least one head of at least one feature");
-  static_assert(Options.dropout >= 0 && Options.dropout < 1,
+  static_assert(Options.dropout >= 0 && Options.dropout <= 1,
                 "lockstep: the dropout of MultiHeadAttention is the part of probabilities that is "
-                "dropped: at least 0 "
-                "and below 1");
+                "dropped: from 0 to 1");
 
   static constexpr std::string_view name = "multi_head_attention";
   static constexpr bool keeps_padding = true;

@@ -43,6 +43,9 @@ void for_each_keys(const StepContext& context, std::size_t samples, const F& f,
   }
 }
 
+/// By what Dropout multiplies the values that it keeps. (At rate 1, as in Keras, there are none.)
+constexpr double kept_scale(double rate) { return rate < 1 ? 1 / (1 - rate) : 0; }
+
 /// to[f * stride + sample] = 0 with probability `rate`, else 1 / (1 - rate). `purpose`: see
 /// for_each_keys.
 template <class T>
@@ -52,7 +55,7 @@ void draw_mask(const StepContext& context, std::size_t samples, double rate, std
     kernels::dispatch(
         kernels::RandomMask<T>{.keys = keys,
                                .threshold = static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
-                               .scale = static_cast<T>(1 / (1 - rate)),
+                               .scale = static_cast<T>(kept_scale(rate)),
                                .features = features,
                                .stride = stride,
                                .to = to + first});

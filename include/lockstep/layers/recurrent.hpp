@@ -77,8 +77,7 @@ struct RecurrentLayer {
   static_assert(Options.dropout >= 0 && Options.dropout < 1 && Options.recurrent_dropout >= 0 &&
                     Options.recurrent_dropout < 1,
                 "lockstep: a dropout of a recurrent layer is the part of values that is dropped: "
-                "at least 0 and below "
-                "1");
+                "from 0 to 1");
 
   static constexpr bool takes_sequences = true;
   static constexpr bool keeps_padding = true;

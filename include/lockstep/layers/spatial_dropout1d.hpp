@@ -22,10 +22,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// networks", CVPR 2015.
 template <Probability Rate>
 struct SpatialDropout1D {
-  static_assert(Rate.value >= 0 && Rate.value < 1,
+  static_assert(Rate.value >= 0 && Rate.value <= 1,
                 "lockstep: the rate of SpatialDropout1D is the part of features that is dropped: "
-                "at least 0 and below "
-                "1");
+                "from 0 to 1");
 
   static constexpr std::string_view name = "spatial_dropout1d";
   static constexpr std::string_view class_name = "SpatialDropout1D";

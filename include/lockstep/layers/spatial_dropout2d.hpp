@@ -21,10 +21,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// networks", CVPR 2015. Random numbers as in Dropout, one for each channel.
 template <Probability Rate>
 struct SpatialDropout2D {
-  static_assert(Rate.value >= 0 && Rate.value < 1,
+  static_assert(Rate.value >= 0 && Rate.value <= 1,
                 "lockstep: the rate of SpatialDropout2D is the part of channels that is dropped: "
-                "at least 0 and below "
-                "1");
+                "from 0 to 1");
 
   static constexpr std::string_view name = "spatial_dropout2d";
   static constexpr std::string_view class_name = "SpatialDropout2D";
