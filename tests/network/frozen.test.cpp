@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "golden/variable_names.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
@@ -17,6 +19,7 @@
 #include "support/net_testing.hpp"
 
 namespace ls = lockstep;
+namespace variable_names = lockstep_test::golden::variable_names;
 using namespace lockstep_test;
 
 namespace {
@@ -44,6 +47,21 @@ struct Wrapped : Layer {
                     .variables = Layer::template variables<Sample>}};
 };
 
+/// All variables of a model of these layers and a Dense and a BatchNormalization, in order.
+template <class... Layers>
+Names all_names() {
+  using Net = ls::Sequential<ls::Input<4>, Layers..., ls::Dense<2>, ls::BatchNormalization<>>;
+  const Names trained = Net::template variable_names<In>(),
+              others = Net::template state_variable_names<In>();
+  Names all;
+  for (const ls::VariablePlace& place : Net::template variable_order<In>())
+    all.push_back((place.is_trained ? trained : others).at(place.index));
+  CHECK(all.size() == trained.size() + others.size());
+  return all;
+}
+
+Names names_of(std::span<const std::string_view> names) { return {names.begin(), names.end()}; }
+
 }  // namespace
 
 TEST_CASE("Frozen: the variables are none that is trained, under the names of the layer") {
@@ -54,12 +72,30 @@ TEST_CASE("Frozen: the variables are none that is trained, under the names of th
               "sequential/batch_normalization/moving_mean",
               "sequential/batch_normalization/moving_variance", "dense/kernel", "dense/bias"});
   CHECK(Tuned::layer_names<In>() == Trained::layer_names<In>());
-  CHECK(Tuned::variable_order<In>() ==
-        std::vector<bool>{false, false, false, false, false, false, false, false, true, true});
+  CHECK(Tuned::variable_order<In>() == std::vector<ls::VariablePlace>{{false, 0},
+                                                                      {false, 1},
+                                                                      {false, 2},
+                                                                      {false, 3},
+                                                                      {false, 4},
+                                                                      {false, 5},
+                                                                      {false, 6},
+                                                                      {false, 7},
+                                                                      {true, 0},
+                                                                      {true, 1}});
   CHECK(Tuned::parameter_count == 5 * 2 + 2);
   for (const ls::Variable& variable : Tuned::state_variables<In>) CHECK(variable.is_constant);
   for (const ls::Variable& variable : Trained::state_variables<In>)
     CHECK_FALSE(variable.is_constant);
+}
+
+TEST_CASE("Frozen: all variables stand in the order of Keras's get_weights" *
+          doctest::test_suite("Keras: numerics")) {
+  using Block = ls::Sequential<ls::BatchNormalization<>, ls::Dense<4>, ls::BatchNormalization<>>;
+  using Inside = ls::Sequential<ls::Frozen<Block>, ls::BatchNormalization<>, Block>;
+  CHECK(all_names<ls::Frozen<Block>>() == names_of(variable_names::frozen_block));
+  CHECK(all_names<Inside>() == names_of(variable_names::frozen_inside));
+  CHECK(all_names<ls::Frozen<Inside>>() == names_of(variable_names::frozen_around));
+  CHECK(all_names<Block, ls::Frozen<Block>>() == names_of(variable_names::after_trained));
 }
 
 TEST_CASE("Frozen: gradients go through it") { check_gradients<FrozenAbove>(7); }

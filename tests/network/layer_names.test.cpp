@@ -93,11 +93,19 @@ TEST_CASE(
 
 TEST_CASE("variable order: layer by layer, the trained ones first, in containers too") {
   using Net = ls::Sequential<Block, ls::Sequential<Block, UserDense<4>>>;
-  const std::vector<bool> of_block{true, true, true, true, false};
-  std::vector<bool> expected = of_block;
-  expected.insert(expected.end(), of_block.begin(), of_block.end());
-  expected.insert(expected.end(), 2, true);
-  CHECK(ls::detail::variable_order(Net::layers<ls::Shape<4>>) == expected);
+  CHECK(ls::detail::variable_order(Net::layers<ls::Shape<4>>) ==
+        std::vector<ls::VariablePlace>{{true, 0},
+                                       {true, 1},
+                                       {true, 2},
+                                       {true, 3},
+                                       {false, 0},
+                                       {true, 4},
+                                       {true, 5},
+                                       {true, 6},
+                                       {true, 7},
+                                       {false, 1},
+                                       {true, 8},
+                                       {true, 9}});
 }
 
 TEST_CASE(

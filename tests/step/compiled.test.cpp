@@ -121,7 +121,14 @@ TEST_CASE("Compiled: the names of layers and variables") {
                                  "user_dense_1/kernel", "user_dense_1/bias"});
   CHECK(names.state_variables ==
         Names{"batch_normalization/moving_mean", "batch_normalization/moving_variance"});
-  CHECK(names.is_trained == std::vector<bool>{true, true, true, true, false, false, true, true});
+  CHECK(names.order == std::vector<ls::VariablePlace>{{true, 0},
+                                                      {true, 1},
+                                                      {true, 2},
+                                                      {true, 3},
+                                                      {false, 0},
+                                                      {false, 1},
+                                                      {true, 4},
+                                                      {true, 5}});
 }
 
 TEST_CASE("Compiled: an optimizer's wrong options are refused") {

@@ -135,7 +135,7 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
     return {.layers = {"made_up"},
             .variables = {"made_up/kernel"},
             .state_variables = {},
-            .is_trained = {true}};
+            .order = {{.is_trained = true, .index = 0}}};
   }
   [[nodiscard]] std::string input_description() const override { return "input: (4)"; }
   [[nodiscard]] std::string parts_description() const override { return "made up"; }

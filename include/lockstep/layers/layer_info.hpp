@@ -24,4 +24,12 @@ struct LayerInfo {
   bool is_frozen = false;                  ///< all variables count as state variables: see Frozen
 };
 
+/// Where a variable stands among those of a model that are trained, or among the others.
+struct VariablePlace {
+  bool is_trained = false;
+  std::size_t index = 0;
+
+  friend bool operator==(const VariablePlace&, const VariablePlace&) = default;
+};
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -32,9 +32,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 [[nodiscard]] std::vector<std::string> variable_names(std::span<const LayerInfo> layers,
                                                       bool trained);
 
-/// For every variable, layer by layer and in each layer the trained ones first: whether it is
-/// trained.
-[[nodiscard]] std::vector<bool> variable_order(std::span<const LayerInfo> layers);
+/// Every variable, layer by layer and in each layer the trained ones first: Keras's order, in which
+/// it makes no difference whether a layer is Frozen.
+[[nodiscard]] std::vector<VariablePlace> variable_order(std::span<const LayerInfo> layers);
 
 /// Throws ConfigurationError, naming the layers, unless files can hold the names of the layers and
 /// of their variables. `inside`: the name of the container of the layers; empty for the model.

@@ -79,18 +79,31 @@ LOCKSTEP_INLINE std::vector<std::string> variable_names(std::span<const LayerInf
   return names;
 }
 
-LOCKSTEP_INLINE std::vector<bool> variable_order(std::span<const LayerInfo> layers) {
-  std::vector<bool> trained;
+LOCKSTEP_INLINE std::vector<VariablePlace> variable_order(std::span<const LayerInfo> layers) {
+  std::vector<VariablePlace> order;
+  std::size_t trained = 0, others = 0;
   for (const LayerInfo& layer : layers) {
-    if (layer.layers.empty() || layer.is_frozen) {
-      trained.insert(trained.end(), layer.variables.size(), true);
-      trained.insert(trained.end(), layer.state_variables.size(), false);
+    std::vector<VariablePlace> inner;
+    if (layer.layers.empty()) {
+      for (std::size_t i = 0; i < layer.variables.size(); ++i) inner.push_back({true, i});
+      for (std::size_t i = 0; i < layer.state_variables.size(); ++i) inner.push_back({false, i});
     } else {
-      const std::vector<bool> inner = variable_order(layer.layers);
-      trained.insert(trained.end(), inner.begin(), inner.end());
+      inner = variable_order(layer.layers);
     }
+    const auto trained_inside = static_cast<std::size_t>(std::count_if(
+        inner.begin(), inner.end(), [](const VariablePlace& place) { return place.is_trained; }));
+    // A frozen container has all that its layers would train before what they would not.
+    const bool freezes = layer.is_frozen && !layer.layers.empty();
+    for (const VariablePlace& place : inner)
+      if (place.is_trained)
+        order.push_back(freezes ? VariablePlace{false, others + place.index}
+                                : VariablePlace{true, trained + place.index});
+      else
+        order.push_back({false, others + (freezes ? trained_inside : 0) + place.index});
+    trained += freezes ? 0 : trained_inside;
+    others += inner.size() - (freezes ? 0 : trained_inside);
   }
-  return trained;
+  return order;
 }
 
 LOCKSTEP_INLINE void check_names(std::span<const LayerInfo> layers, const std::string& inside) {

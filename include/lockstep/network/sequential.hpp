@@ -109,10 +109,9 @@ struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
     return detail::variable_names(Base::template layers<In>, false);
   }
 
-  /// For every variable in Keras's order (layer by layer, in each layer the trained ones first):
-  /// whether it is trained.
+  /// Every variable, layer by layer, in each layer the trained ones first: Keras's order.
   template <class In>
-  static std::vector<bool> variable_order() {
+  static std::vector<VariablePlace> variable_order() {
     return detail::variable_order(Base::template layers<In>);
   }
 

@@ -49,11 +49,11 @@ void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
   using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
   detail::OnnxGraph graph(options.input, In::extents);
-  const auto is_trained = Net::template variable_order<In>();
+  const auto order = Net::template variable_order<In>();
   std::size_t i = 0;
   for (const auto& array : trainer.named_arrays(0)) {
-    float* to = graph.add_variable(is_trained[i++], array.name, array.variable->shape(),
-                                   array.values.size());
+    float* to =
+        graph.add_variable(order[i++], array.name, array.variable->shape(), array.values.size());
     for (const T value : array.values) *to++ = static_cast<float>(value);
   }
   detail::OnnxOperator<Net>::template write<In>(graph);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/layers/layer_info.hpp"
 #include "lockstep/records/protobuf.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -61,8 +62,8 @@ class OnnxGraph {
   ~OnnxGraph();
 
   /// Before the layers: the model's variables, in order. Returns where its `size` values belong.
-  float* add_variable(bool is_trained, const std::string& name, std::span<const std::size_t> shape,
-                      std::size_t size);
+  float* add_variable(const VariablePlace& place, const std::string& name,
+                      std::span<const std::size_t> shape, std::size_t size);
 
   [[nodiscard]] Value& value() noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }

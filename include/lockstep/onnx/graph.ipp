@@ -35,12 +35,13 @@ LOCKSTEP_INLINE OnnxGraph::OnnxGraph(std::string input, std::span<const std::siz
 
 LOCKSTEP_INLINE OnnxGraph::~OnnxGraph() = default;
 
-LOCKSTEP_INLINE float* OnnxGraph::add_variable(bool is_trained, const std::string& name,
+LOCKSTEP_INLINE float* OnnxGraph::add_variable(const VariablePlace& place, const std::string& name,
                                                std::span<const std::size_t> shape,
                                                std::size_t size) {
-  std::vector<OnnxArray>& arrays = is_trained ? trained_ : state_;
-  arrays.push_back({name, {shape.begin(), shape.end()}, std::vector<float>(size)});
-  return arrays.back().values.data();
+  std::vector<OnnxArray>& arrays = place.is_trained ? trained_ : state_;
+  if (arrays.size() <= place.index) arrays.resize(place.index + 1);
+  arrays[place.index] = {name, {shape.begin(), shape.end()}, std::vector<float>(size)};
+  return arrays[place.index].values.data();
 }
 
 LOCKSTEP_INLINE const OnnxArray& OnnxGraph::take(bool trained) {

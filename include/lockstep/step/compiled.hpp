@@ -74,13 +74,10 @@ class Compiled final : public Program<T> {
   }
 
   [[nodiscard]] ProgramNames names() const override {
-    ProgramNames names{.layers = Net::template layer_names<In>(),
-                       .variables = Net::template variable_names<In>(),
-                       .state_variables = Net::template state_variable_names<In>(),
-                       .is_trained = {}};
-    for (const bool is_trained : Net::template variable_order<In>())
-      names.is_trained.push_back(is_trained);
-    return names;
+    return {.layers = Net::template layer_names<In>(),
+            .variables = Net::template variable_names<In>(),
+            .state_variables = Net::template state_variable_names<In>(),
+            .order = Net::template variable_order<In>()};
   }
   [[nodiscard]] std::string input_description() const override {
     return "input: " + In::to_string();

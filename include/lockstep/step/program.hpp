@@ -25,7 +25,7 @@ struct ProgramNames {
   std::vector<std::string> layers;           ///< of the flattened model
   std::vector<std::string> variables;        ///< "dense_1/kernel"
   std::vector<std::string> state_variables;  ///< of those that are not trained
-  std::vector<bool> is_trained;              ///< of all variables, layer by layer, in Keras's order
+  std::vector<VariablePlace> order;          ///< of all variables, layer by layer, in Keras's order
 };
 
 /// Layers, loss, optimizer and metrics, as everything that is no template of them sees them: a few

@@ -29,19 +29,14 @@ template <class T>
                                                       const Arena<T>& untrained) {
   ProgramNames names = program.names();
   std::vector<NamedArray<T>> arrays;
-  arrays.reserve(names.is_trained.size());
-  std::size_t t = 0, u = 0;
-  for (const bool is_trained : names.is_trained) {
-    if (is_trained) {
+  arrays.reserve(names.order.size());
+  for (const auto [is_trained, i] : names.order)
+    if (is_trained)
       arrays.push_back(
-          {std::move(names.variables[t]), &program.layout().variables[t], trained.slices()[t]});
-      ++t;
-    } else {
-      arrays.push_back({std::move(names.state_variables[u]), &program.layout().state_variables[u],
-                        untrained.slices()[u]});
-      ++u;
-    }
-  }
+          {std::move(names.variables[i]), &program.layout().variables[i], trained.slices()[i]});
+    else
+      arrays.push_back({std::move(names.state_variables[i]), &program.layout().state_variables[i],
+                        untrained.slices()[i]});
   return arrays;
 }
 
