@@ -62,6 +62,8 @@ TEST_CASE("Bidirectional: values and gradients of Keras, with masks, for each wa
   using In = Sequence<5, 3>;
   lockstep_test::check_golden_struct<golden::bidirectional_concat,
                                      Bidirectional<LSTM<2, sequences>>, In>(4);
+  using Other = LSTM<2, LSTMOptions{}, ls::ReLU, ls::HardSigmoid>;
+  lockstep_test::check_golden_struct<golden::bidirectional_relu, Bidirectional<Other>, In>(4);
   lockstep_test::check_golden_struct<golden::bidirectional_last, Bidirectional<LSTM<2>>, In>(4);
   lockstep_test::check_golden_struct<golden::bidirectional_sum, Sum, In>(4);
   lockstep_test::check_golden_struct<golden::bidirectional_mul, Product, In>(4);

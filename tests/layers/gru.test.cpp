@@ -36,6 +36,20 @@ TEST_CASE("GRU: values and gradients of Keras, with masks") {
   lockstep_test::check_golden_struct<golden::gru_no_bias, GRU<2, no_bias>, In>(4);
 }
 
+TEST_CASE("GRU: other activations, as in Keras") {
+  using In = Sequence<5, 3>;
+  using After = GRU<2, GRUOptions{}, ls::Softsign, ls::HardSigmoid>;
+  using Before = GRU<2, reset_before, ls::ELU, ls::HardSigmoid>;
+  lockstep_test::check_golden_struct<golden::gru_activations, After, In>(4);
+  lockstep_test::check_golden_struct<golden::gru_before_activations, Before, In>(4);
+  lockstep_test::for_each_instruction_set([] {
+    using lockstep_test::check_gradients;
+    check_gradients<GRU<3, dropouts, ls::Softsign, ls::Sigmoid>, Sequence<5, 4>>(17);
+    check_gradients<GRU<3, dropouts_after, ls::ELU, ls::Sigmoid>, Sequence<5, 4>>(17);
+  });
+  lockstep_test::check_rows_alike<GRU<9, dropouts, ls::ReLU, ls::Sigmoid>, Sequence<5, 4>>();
+}
+
 TEST_CASE("GRU: the outputs of Keras's own tests") {
   using lockstep_test::check_near, lockstep_test::keras_rows;
   check_near(keras_rows<GRU<3>>(), {.5217289, .6371659, .39384964});

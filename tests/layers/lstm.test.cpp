@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -62,6 +63,32 @@ TEST_CASE("LSTM: values and gradients of Keras, with masks") {
   lockstep_test::check_golden_struct<golden::lstm_last, LSTM<2, no_bias>, In>(4);
 }
 
+TEST_CASE("LSTM: other activations, as in Keras") {
+  using In = Sequence<5, 3>;
+  using Other = LSTM<2, sequences, ls::ReLU, ls::HardSigmoid>;
+  lockstep_test::check_golden_struct<golden::lstm_activations, Other, In>(4);
+  lockstep_test::check_gradients_for_all_batches<LSTM<3, sequences, ls::Softsign, ls::Sigmoid>,
+                                                 Sequence<5, 4>>();
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients<LSTM<3, dropouts, ls::ELU, ls::HardSigmoid>, Sequence<5, 4>>(17);
+  });
+  lockstep_test::check_rows_alike<LSTM<9, dropouts, ls::ReLU, ls::HardSigmoid>, Sequence<19, 4>>();
+}
+
+TEST_CASE("LSTM: with an activation without a bound, padding does not grow") {
+  using Long = LSTM<8, LSTMOptions{.go_backwards = true}, ls::Linear, ls::Sigmoid>;
+  lockstep_test::LayerRig<Long, Sequence<400, 1>, float> rig(1);
+  std::fill(rig.weights[0].begin(), rig.weights[0].end(), -100.0F);  // closes the gates
+  std::fill(rig.weights[1].begin(), rig.weights[1].end(), 4.0F);
+  std::fill(rig.weights[2].begin(), rig.weights[2].end(), 4.0F);
+  std::fill(rig.x.begin(), rig.x.end(), 0.0F);
+  std::fill_n(rig.x.begin(), 400, 1.0F);
+  rig.forward();
+  rig.backward();
+  for (const auto& gradient : rig.gradients)
+    for (const float value : gradient) CHECK(std::isfinite(value));
+}
+
 TEST_CASE("LSTM: the outputs of Keras's own tests") {
   using lockstep_test::check_near, lockstep_test::keras_rows;
   check_near(keras_rows<LSTM<3>>(1.0), {.6288687, .86899155, .9460773});
@@ -108,4 +135,20 @@ TEST_CASE(
     }
   CHECK(dropped > 5);
   CHECK(dropped < 27);
+}
+
+TEST_CASE("LSTM: with dropouts of 1 it sees neither inputs nor states" *
+          doctest::test_suite("Keras: numerics")) {
+  using Blind = LSTM<3, LSTMOptions{.dropout = 1, .recurrent_dropout = 1}>;
+  lockstep_test::LayerRig<Blind, Sequence<4, 2>, double> blind(5);
+  lockstep_test::LayerRig<LSTM<3>, Sequence<4, 2>, double> zeros(5);
+  for (double& weight : zeros.weights[0]) weight = 0;
+  for (double& weight : zeros.weights[1]) weight = 0;
+  blind.forward();
+  zeros.forward();
+  CHECK(std::equal(blind.y.begin(), blind.y.end(), zeros.y.begin()));
+  blind.backward();
+  for (const std::size_t kernel : {0u, 1u})
+    for (const double gradient : blind.gradients[kernel]) CHECK(gradient == 0);
+  for (const double dx : blind.dx) CHECK(dx == 0);
 }

@@ -29,3 +29,15 @@ TEST_CASE(
   lockstep_test::check_gradients<SimpleRNN<3, dropouts>, Sequence<5, 4>>(17);
   lockstep_test::check_rows_alike<SimpleRNN<9, dropouts>, Sequence<5, 4>>();
 }
+
+TEST_CASE("SimpleRNN: other activations, as in Keras") {
+  using In = Sequence<5, 3>;
+  using Last = SimpleRNN<2, SimpleRNNOptions{}, ls::Linear>;
+  lockstep_test::check_golden_struct<golden::simple_rnn_relu, SimpleRNN<2, sequences, ls::ReLU>,
+                                     In>(4);
+  lockstep_test::check_golden_struct<golden::simple_rnn_linear, Last, In>(4);
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients<SimpleRNN<3, dropouts, ls::Softplus>, Sequence<5, 4>>(17);
+  });
+  lockstep_test::check_rows_alike<SimpleRNN<9, dropouts, ls::ReLU>, Sequence<5, 4>>();
+}

@@ -79,9 +79,11 @@ using Words = ls::Sequential<
     ls::Cropping1D<1, 0>, ls::MaxPooling1D<3, pools1d>,
     ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::RMSNormalization<>, ls::UpSampling1D<2>,
     ls::GRU<4, backwards>,
-    ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
-                 ls::GRU<3, reset_before>, ls::Bidirectional<ls::SimpleRNN<2>, ls::MergeMode::sum>,
-                 ls::LSTM<2>>,
+    ls::Parallel<
+        ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
+        ls::GRU<3, reset_before, ls::ELU, ls::HardSigmoid>,
+        ls::Bidirectional<ls::SimpleRNN<2, ls::SimpleRNNOptions{}, ls::ReLU>, ls::MergeMode::sum>,
+        ls::LSTM<2, ls::LSTMOptions{}, ls::Softplus, ls::HardSigmoid>>,
     ls::RepeatVector<3>, ls::AveragePooling1D<2, pools1d>, ls::Normalization<>, ls::Flatten,
     ls::Dense<3>>;
 /// Its output is a sequence.
@@ -115,7 +117,8 @@ using MaskedIds =
                    ls::Bidirectional<ls::GRU<3, gru_sequences>, ls::MergeMode::mul>,
                    ls::Bidirectional<ls::LSTM<4, lstm_sequences>>, ls::LSTM<6, lstm_sequences>,
                    ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
-                                ls::LSTM<3>, ls::SimpleRNN<3, rnn_backwards>,
+                                ls::LSTM<3, ls::LSTMOptions{}, ls::Softsign, ls::Sigmoid>,
+                                ls::SimpleRNN<3, rnn_backwards, ls::Linear>,
                                 ls::Bidirectional<ls::GRU<2, reset_before>, ls::MergeMode::ave>,
                                 ls::Sequential<ls::Conv1D<3, 1>, ls::LSTM<2>>>,
                    ls::Dense<4>>;

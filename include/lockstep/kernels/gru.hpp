@@ -10,10 +10,10 @@
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/recurrence.hpp"
 
-// Gates in the order z, r, h; s is the logistic function, U the recurrent kernel, q = h U +
-// recurrent bias for gate h:
-//   h' = s(z) h + (1 - s(z)) hh, with hh = tanh(h gate + s(r) q)        reset after the product
-//                                   hh = tanh(h gate + (s(r) h) U)      reset before it
+// Gates in the order z, r, h; a is Activation (tanh), s is Recurrent (the logistic function), U the
+// recurrent kernel, q = h U + recurrent bias for gate h:
+//   h' = s(z) h + (1 - s(z)) hh, with hh = a(h gate + s(r) q)        reset after the product
+//                                   hh = a(h gate + (s(r) h) U)      reset before it
 // Recurrence::inner is q, then its gradient; or s(r) h. It is at the columns of the step.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
@@ -22,7 +22,7 @@ namespace detail {
 
 /// s(r) h, for step number i of a GRU whose reset gate comes before the product, for
 /// kernels::dispatch.
-template <class T>
+template <class T, class Recurrent>
 struct GruReset {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -37,7 +37,7 @@ struct GruReset {
       const T* const before = r.dropped + unit * s.stride() + s.before(i);
       T* const to = r.inner + unit * s.stride() + s.column(i);
       for (std::size_t b = 0; b < s.batch(); b += P::size) {
-        const P reset = logistic(P(gates + b));
+        const P reset = Recurrent::value(P(gates + b));
         reset.store(gates + b);
         (reset * P(before + b)).store(to + b);
       }
@@ -46,7 +46,7 @@ struct GruReset {
 };
 
 /// The other gates of step number i, forward, for kernels::dispatch.
-template <class T, bool ResetAfter>
+template <class T, bool ResetAfter, class Activation, class Recurrent>
 struct GruStep {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -62,14 +62,14 @@ struct GruStep {
       T* const gates = r.gates + unit * stride + s.column(i);
       T* const states = r.states + unit * stride;
       for (std::size_t b = 0; b < batch; b += P::size) {
-        const P update = logistic(P(gates + b));
+        const P update = Recurrent::value(P(gates + b));
         P inside(gates + 2 * next_gate + b);
         if constexpr (ResetAfter) {
-          const P reset = logistic(P(gates + next_gate + b));
+          const P reset = Recurrent::value(P(gates + next_gate + b));
           reset.store(gates + next_gate + b);
           inside = multiply_add(reset, P(r.inner + unit * stride + s.column(i) + b), inside);
         }
-        const P candidate = tanh(inside);
+        const P candidate = Activation::value(inside);
         const P before(states + s.before(i) + b);
         P state = multiply_add(update, before, (P(T(1)) - update) * candidate);
         if (mask != nullptr) state = select(P(mask + b) != P(T(0)), state, before);
@@ -87,7 +87,7 @@ struct GruStep {
 /// The gates of step number i, backward: from the gradient of h' to those of the gates' inputs (but
 /// gate r of a GRU that resets before the product), in place of the gates. What reaches h past the
 /// products is added to the gradient of the state before.
-template <class T, bool ResetAfter>
+template <class T, bool ResetAfter, class Activation, class Recurrent>
 struct GruBackStep {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -121,13 +121,13 @@ struct GruBackStep {
           used = select(counts, gradient, zero);
           past = select(counts, past, gradient);
         }
-        const P inside = used * (one - update) * (one - candidate * candidate);
-        logistic_gradient(used * (before - candidate), update).store(gates + b);
+        const P inside = Activation::gradient(used * (one - update), candidate);
+        Recurrent::gradient(used * (before - candidate), update).store(gates + b);
         inside.store(gates + 2 * next_gate + b);
         if constexpr (ResetAfter) {
           T* const inner = r.inner + unit * stride + s.column(i) + b;
           const P reset(gates + next_gate + b);
-          logistic_gradient(inside * P(inner), reset).store(gates + next_gate + b);
+          Recurrent::gradient(inside * P(inner), reset).store(gates + next_gate + b);
           (inside * reset).store(inner);
         }
         if (i > 0) {
@@ -141,7 +141,7 @@ struct GruBackStep {
 
 /// Gate r of a GRU that resets before the product, backward, for kernels::dispatch: from the
 /// gradient of s(r) h, in r.carry.
-template <class T>
+template <class T, class Recurrent>
 struct GruBackReset {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -158,7 +158,7 @@ struct GruBackReset {
       for (std::size_t b = 0; b < batch; b += P::size) {
         const P reset(gates + b);
         const P product(r.carry + unit * batch + b);
-        logistic_gradient(product * P(before + b), reset).store(gates + b);
+        Recurrent::gradient(product * P(before + b), reset).store(gates + b);
         if (i == 0) continue;
         P past = product * reset;
         if (r.dropout != nullptr) past *= P(r.dropout + unit * batch + b);
@@ -172,7 +172,7 @@ struct GruBackReset {
 }  // namespace detail
 
 /// Leaves h in r.states, and in r.gates and r.inner what backward needs.
-template <class T, bool ResetAfter>
+template <class T, bool ResetAfter, class Activation = TanhGate, class Recurrent = LogisticGate>
 void gru_forward(const Recurrence<T>& r) {
   const RecurrenceSize& s = r.size;
   const std::size_t u = s.units;
@@ -187,25 +187,26 @@ void gru_forward(const Recurrence<T>& r) {
                   before, u, {.a_row = 1, .a = 3 * u, .b = {s.stride()}},
                   r.recurrent_bias == nullptr ? nullptr : r.recurrent_bias + 2 * u);
     } else {
-      dispatch(detail::GruReset<T>{r, i});
+      dispatch(detail::GruReset<T, Recurrent>{r, i});
       detail::recurrent_product<T>(r, i, 2 * u, u, r.inner + s.column(i));
     }
-    dispatch(detail::GruStep<T, ResetAfter>{r, i});
+    dispatch(detail::GruStep<T, ResetAfter, Activation, Recurrent>{r, i});
+    if constexpr (!are_bounded<Activation, Recurrent>) detail::clear_step_padding(r, i);
   }
 }
 
 /// After forward, with the gradients of all states from outside in r.gradients: leaves those of the
 /// gates' inputs in r.gates, for gru_gradients and recurrent_input_gradient.
-template <class T, bool ResetAfter>
+template <class T, bool ResetAfter, class Activation = TanhGate, class Recurrent = LogisticGate>
 void gru_backward(const Recurrence<T>& r) {
   const RecurrenceSize& s = r.size;
   const std::size_t u = s.units;
   for (std::size_t i = s.steps; i-- > 0;) {
     const T* const gates = r.gates + s.column(i);
-    dispatch(detail::GruBackStep<T, ResetAfter>{r, i});
+    dispatch(detail::GruBackStep<T, ResetAfter, Activation, Recurrent>{r, i});
     if constexpr (!ResetAfter) {
       detail::back_product<T>(r, 2 * u, u, gates + 2 * u * s.stride(), r.carry, s.batch());
-      dispatch(detail::GruBackReset<T>{r, i});
+      dispatch(detail::GruBackReset<T, Recurrent>{r, i});
     }
     if (i == 0) continue;
     detail::back_to_state<T>(r, i, 0, 2 * u, gates);

@@ -10,16 +10,25 @@
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/recurrence.hpp"
 
-// Gates in the order i, f, c, o; s is the logistic function:
-//   c' = s(f) c + s(i) tanh(c gate),  h' = s(o) tanh(c').
+// Gates in the order i, f, c, o; a is Activation (tanh), s is Recurrent (the logistic function):
+//   c' = s(f) c + s(i) a(c gate),  h' = s(o) a(c').
 // Recurrence::inner is c, with the state before the first step as `states` has it.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 namespace detail {
 
+/// onto + A::gradient(dy, y).
+template <class A, class P>
+LOCKSTEP_KERNEL P add_gradient(const P& dy, const P& y, const P& onto) {
+  if constexpr (requires { A::add_gradient(dy, y, onto); })
+    return A::add_gradient(dy, y, onto);
+  else
+    return onto + A::gradient(dy, y);
+}
+
 /// The gates of step number i, forward, for kernels::dispatch.
-template <class T>
+template <class T, class Activation, class Recurrent>
 struct LstmStep {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -36,13 +45,13 @@ struct LstmStep {
       T* const states = r.states + unit * stride;
       T* const cells = r.inner + unit * stride;
       for (std::size_t b = 0; b < batch; b += P::size) {
-        const P input = logistic(P(gates + b));
-        const P forget = logistic(P(gates + next_gate + b));
-        const P candidate = tanh(P(gates + 2 * next_gate + b));
-        const P output = logistic(P(gates + 3 * next_gate + b));
+        const P input = Recurrent::value(P(gates + b));
+        const P forget = Recurrent::value(P(gates + next_gate + b));
+        const P candidate = Activation::value(P(gates + 2 * next_gate + b));
+        const P output = Recurrent::value(P(gates + 3 * next_gate + b));
         const P cell_before(cells + s.before(i) + b);
         P cell = multiply_add(forget, cell_before, input * candidate);
-        P state = output * tanh(cell);
+        P state = output * Activation::value(cell);
         if (mask != nullptr) {
           const typename P::Mask counts = P(mask + b) != P(T(0));
           cell = select(counts, cell, cell_before);
@@ -65,7 +74,7 @@ struct LstmStep {
 /// The gates of step number i, backward: from the gradients of h' (in r.gradients) and c' (in
 /// r.carry) to those of the gates' inputs, in place of the gates, and of c. A masked sample's
 /// gradients go to the step before as they are.
-template <class T>
+template <class T, class Activation, class Recurrent>
 struct LstmBackStep {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -95,13 +104,13 @@ struct LstmBackStep {
         __builtin_prefetch(gradients + s.column(following) + b);
         const P state_gradient(gradients + s.column(i) + b);
         const P old_carry(carry + b);
-        const P squashed = tanh(P(cells + s.after(i) + b));
+        const P squashed = Activation::value(P(cells + s.after(i) + b));
         const P cell_gradient =
-            multiply_add(state_gradient * output, P(1) - squashed * squashed, old_carry);
-        P d_input = logistic_gradient(cell_gradient * candidate, input);
-        P d_forget = logistic_gradient(cell_gradient * P(cells + s.before(i) + b), forget);
-        P d_candidate = cell_gradient * input * (P(1) - candidate * candidate);
-        P d_output = logistic_gradient(state_gradient * squashed, output);
+            add_gradient<Activation>(state_gradient * output, squashed, old_carry);
+        P d_input = Recurrent::gradient(cell_gradient * candidate, input);
+        P d_forget = Recurrent::gradient(cell_gradient * P(cells + s.before(i) + b), forget);
+        P d_candidate = Activation::gradient(cell_gradient * input, candidate);
+        P d_output = Recurrent::gradient(state_gradient * squashed, output);
         P new_carry = cell_gradient * forget;
         if (mask != nullptr) {
           const typename P::Mask counts = P(mask + b) != P(T(0));
@@ -129,7 +138,7 @@ struct LstmBackStep {
 }  // namespace detail
 
 /// Leaves h in r.states, c in r.inner, the gates in r.gates. recurrent_bias is not used.
-template <class T>
+template <class T, class Activation = TanhGate, class Recurrent = LogisticGate>
 void lstm_forward(const Recurrence<T>& r) {
   detail::clear_first_state(r.size, r.states);
   detail::clear_first_state(r.size, r.dropped);
@@ -137,17 +146,18 @@ void lstm_forward(const Recurrence<T>& r) {
   for (std::size_t i = 0; i < r.size.steps; ++i) {
     detail::input_product(r, i);
     if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.dropped + r.size.before(i));
-    dispatch(detail::LstmStep<T>{r, i});
+    dispatch(detail::LstmStep<T, Activation, Recurrent>{r, i});
+    if constexpr (!are_bounded<Activation, Recurrent>) detail::clear_step_padding(r, i, r.inner);
   }
 }
 
 /// After forward, with the gradients of all states from outside in r.gradients: leaves those of the
 /// gates' inputs in r.gates, for recurrent_gradients and recurrent_input_gradient.
-template <class T>
+template <class T, class Activation = TanhGate, class Recurrent = LogisticGate>
 void lstm_backward(const Recurrence<T>& r) {
   std::fill_n(r.carry, r.size.units * r.size.batch(), T(0));
   for (std::size_t i = r.size.steps; i-- > 0;) {
-    dispatch(detail::LstmBackStep<T>{r, i});
+    dispatch(detail::LstmBackStep<T, Activation, Recurrent>{r, i});
     if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates + r.size.column(i));
   }
 }

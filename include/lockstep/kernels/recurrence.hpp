@@ -20,6 +20,42 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
+/// What a recurrence does with the inputs of its gates: value(x), and gradient(dy, y), which is dy
+/// times the derivative where the value is y (0 where dy is 0). The values of one that `is_bounded`
+/// are finite in padding, too.
+struct LogisticGate {
+  static constexpr bool is_bounded = true;
+  template <class P>
+  LOCKSTEP_KERNEL static P value(const P& x) {
+    return P(1) / (P(1) + exp(-x));
+  }
+  template <class P>
+  LOCKSTEP_KERNEL static P gradient(const P& dy, const P& y) {
+    return dy * (y * (P(1) - y));
+  }
+};
+struct TanhGate {
+  static constexpr bool is_bounded = true;
+  template <class P>
+  LOCKSTEP_KERNEL static P value(const P& x) {
+    return tanh(x);
+  }
+  template <class P>
+  LOCKSTEP_KERNEL static P gradient(const P& dy, const P& y) {
+    return dy * (P(1) - y * y);
+  }
+  /// onto + gradient(dy, y), rounded once less.
+  template <class P>
+  LOCKSTEP_KERNEL static P add_gradient(const P& dy, const P& y, const P& onto) {
+    return multiply_add(dy, P(1) - y * y, onto);
+  }
+};
+
+template <class A>
+inline constexpr bool is_bounded_gate = requires { requires A::is_bounded; };
+template <class... A>
+inline constexpr bool are_bounded = (is_bounded_gate<A> && ...);
+
 struct RecurrenceSize {
   std::size_t inputs = 0;
   std::size_t units = 0;
@@ -91,16 +127,19 @@ struct Recurrence {
 
 namespace detail {
 
-/// 1 / (1 + e^-x).
-template <class P>
-LOCKSTEP_KERNEL P logistic(const P& x) {
-  return P(1) / (P(1) + exp(-x));
-}
-
-/// Its derivative, times dy, where its value is y.
-template <class P>
-LOCKSTEP_KERNEL P logistic_gradient(const P& dy, const P& y) {
-  return dy * (y * (P(1) - y));
+/// After step number i: the padding is zero again, as it is before the first step. An activation
+/// without a bound could make it grow from step to step until it is infinite. `cells`: arrays of
+/// states beside r.states and r.dropped; null: none.
+template <class T>
+void clear_step_padding(const Recurrence<T>& r, std::size_t i, T* cells = nullptr) {
+  const RecurrenceSize& s = r.size;
+  const std::size_t pads = s.batch() - s.samples;
+  if (pads == 0) return;
+  for (std::size_t row = 0; row < r.rows(); ++row)
+    std::fill_n(r.gates + row * s.stride() + s.column(i) + s.samples, pads, T(0));
+  for (T* const states : {r.states, r.dropped, cells})
+    for (std::size_t unit = 0; states != nullptr && unit < s.units; ++unit)
+      std::fill_n(states + unit * s.stride() + s.after(i) + s.samples, pads, T(0));
 }
 
 /// Sets to zero the state before the first step.

@@ -9,14 +9,14 @@
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/recurrence.hpp"
 
-// h' = tanh(gate), with one gate. Recurrence::inner is not used.
+// h' = a(gate), with one gate and a = Activation (tanh). Recurrence::inner is not used.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 namespace detail {
 
 /// Step number i, forward, for kernels::dispatch.
-template <class T>
+template <class T, class Activation>
 struct SimpleStep {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -32,7 +32,7 @@ struct SimpleStep {
       T* const gates = r.gates + unit * stride + s.column(i);
       T* const states = r.states + unit * stride;
       for (std::size_t b = 0; b < batch; b += P::size) {
-        P state = tanh(P(gates + b));
+        P state = Activation::value(P(gates + b));
         state.store(gates + b);
         if (mask != nullptr)
           state = select(P(mask + b) != P(T(0)), state, P(states + s.before(i) + b));
@@ -46,7 +46,7 @@ struct SimpleStep {
 };
 
 /// And backward: the gradient of the gate's input takes the gate's place.
-template <class T>
+template <class T, class Activation>
 struct SimpleBackStep {
   const Recurrence<T>& recurrence;
   std::size_t i;
@@ -63,7 +63,7 @@ struct SimpleBackStep {
       for (std::size_t b = 0; b < s.batch(); b += P::size) {
         const P gate(gates + b);
         const P gradient(gradients + s.column(i) + b);
-        P inside = gradient * (P(T(1)) - gate * gate);
+        P inside = Activation::gradient(gradient, gate);
         if (mask != nullptr) {
           const typename P::Mask counts = P(mask + b) != P(T(0));
           const P zero(T(0));
@@ -82,23 +82,24 @@ struct SimpleBackStep {
 }  // namespace detail
 
 /// Leaves h in r.states, and in r.gates what backward needs.
-template <class T>
+template <class T, class Activation = TanhGate>
 void simple_rnn_forward(const Recurrence<T>& r) {
   detail::clear_first_state(r.size, r.states);
   detail::clear_first_state(r.size, r.dropped);
   for (std::size_t i = 0; i < r.size.steps; ++i) {
     detail::input_product(r, i);
     if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.dropped + r.size.before(i));
-    dispatch(detail::SimpleStep<T>{r, i});
+    dispatch(detail::SimpleStep<T, Activation>{r, i});
+    if constexpr (!are_bounded<Activation>) detail::clear_step_padding(r, i);
   }
 }
 
 /// After forward, with the gradients of all states from outside in r.gradients: leaves those of the
 /// gates' inputs in r.gates, for recurrent_gradients and recurrent_input_gradient.
-template <class T>
+template <class T, class Activation = TanhGate>
 void simple_rnn_backward(const Recurrence<T>& r) {
   for (std::size_t i = r.size.steps; i-- > 0;) {
-    dispatch(detail::SimpleBackStep<T>{r, i});
+    dispatch(detail::SimpleBackStep<T, Activation>{r, i});
     if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates + r.size.column(i));
   }
 }

@@ -37,8 +37,10 @@ struct GRUOptions {
 
 namespace detail {
 
-template <bool ResetAfter>
+template <bool ResetAfter, class Activation, class RecurrentActivation>
 struct GRUCell {
+  using Gate = GateOf<Activation>;
+  using RecurrentGate = GateOf<RecurrentActivation>;
   static constexpr std::size_t gates = 3;
   static constexpr bool has_inner = true;
   static constexpr std::size_t bias_rows = ResetAfter ? 2 : 1;
@@ -53,11 +55,11 @@ struct GRUCell {
 
   template <class T>
   static void forward(const kernels::Recurrence<T>& arrays) {
-    kernels::gru_forward<T, ResetAfter>(arrays);
+    kernels::gru_forward<T, ResetAfter, Gate, RecurrentGate>(arrays);
   }
   template <class T>
   static void backward(const kernels::Recurrence<T>& arrays) {
-    kernels::gru_backward<T, ResetAfter>(arrays);
+    kernels::gru_backward<T, ResetAfter, Gate, RecurrentGate>(arrays);
   }
   template <class T>
   static void gradients(const kernels::Recurrence<T>& arrays,
@@ -74,12 +76,16 @@ struct GRUCell {
 ///   z = s(x Wz + bz + h Uz + dz)    r = s(x Wr + br + h Ur + dr)    h = z h + (1 - z) g
 ///   g = tanh(x Wg + bg + r (h Ug + dg)), without reset_after tanh(x Wg + bg + (r h) Ug) and no d
 ///
-/// Output and masks: as of LSTM. Variables, as in Keras: gru_cell/kernel [features x 3 Units],
-/// gru_cell/recurrent_kernel [Units x 3 Units], gru_cell/bias [2 x 3 Units] (b, d), without
-/// reset_after [3 Units]; gates in the order z, r, g. Cho et al., "Learning phrase representations
-/// using RNN encoder-decoder for statistical machine translation", EMNLP 2014.
-template <std::size_t Units, GRUOptions Options = GRUOptions{}>
-struct GRU : detail::RecurrentLayer<detail::GRUCell<Options.reset_after>, Units, Options> {
+/// Output, masks, Activation and RecurrentActivation: as of LSTM. Variables, as in Keras:
+/// gru_cell/kernel [features x 3 Units], gru_cell/recurrent_kernel [Units x 3 Units], gru_cell/bias
+/// [2 x 3 Units] (b, d), without reset_after [3 Units]; gates in the order z, r, g. Cho et al.,
+/// "Learning phrase representations using RNN encoder-decoder for statistical machine translation",
+/// EMNLP 2014.
+template <std::size_t Units, GRUOptions Options = GRUOptions{}, class Activation = Tanh,
+          class RecurrentActivation = Sigmoid>
+struct GRU
+    : detail::RecurrentLayer<detail::GRUCell<Options.reset_after, Activation, RecurrentActivation>,
+                             Units, Options> {
   static constexpr std::string_view name = "gru";
   static constexpr std::string_view class_name = "GRU";
   using AnnouncesGradients = GRU;

@@ -50,7 +50,10 @@ inline constexpr InitializerMethod forget_bias{
       std::fill_n(array.values.begin() + static_cast<std::ptrdiff_t>(units), units, 1.0);
     }};
 
+template <class Activation, class RecurrentActivation>
 struct LSTMCell {
+  using Gate = GateOf<Activation>;
+  using RecurrentGate = GateOf<RecurrentActivation>;
   static constexpr std::size_t gates = 4;
   static constexpr bool has_inner = true;
   static constexpr std::size_t bias_rows = 1;
@@ -68,11 +71,11 @@ struct LSTMCell {
 
   template <class T>
   static void forward(const kernels::Recurrence<T>& arrays) {
-    kernels::lstm_forward<T>(arrays);
+    kernels::lstm_forward<T, Gate, RecurrentGate>(arrays);
   }
   template <class T>
   static void backward(const kernels::Recurrence<T>& arrays) {
-    kernels::lstm_backward<T>(arrays);
+    kernels::lstm_backward<T, Gate, RecurrentGate>(arrays);
   }
   template <class T>
   static void gradients(const kernels::Recurrence<T>& arrays,
@@ -96,12 +99,18 @@ struct LSTMCell {
 /// Samples side by side share each step, so that a batch of 1 costs as much as one of 16. What the
 /// dropouts drop depends on the seed, the step, the layer and the sample's index in the dataset.
 /// (Keras draws recurrent_dropout for each gate by itself.)
+///
+/// Activation takes the place of tanh, RecurrentActivation that of s: any activation function whose
+/// derivative can be told from its value. Keras's stateful, return_state and unroll do not exist
+/// here: each sequence begins with zeros.
 /// @code
 /// using Net = Sequential<Input<200>, Embedding<20000, 128>,
 ///                        LSTM<64, LSTMOptions{.return_sequences = true}>, LSTM<64>, Dense<1>>;
 /// @endcode
-template <std::size_t Units, LSTMOptions Options = LSTMOptions{}>
-struct LSTM : detail::RecurrentLayer<detail::LSTMCell, Units, Options> {
+template <std::size_t Units, LSTMOptions Options = LSTMOptions{}, class Activation = Tanh,
+          class RecurrentActivation = Sigmoid>
+struct LSTM
+    : detail::RecurrentLayer<detail::LSTMCell<Activation, RecurrentActivation>, Units, Options> {
   static constexpr std::string_view name = "lstm";
   static constexpr std::string_view class_name = "LSTM";
   using AnnouncesGradients = LSTM;

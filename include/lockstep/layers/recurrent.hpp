@@ -11,11 +11,14 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/recurrence.hpp"
+#include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/recurrent_work.hpp"
+#include "lockstep/layers/smooth_activations.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -31,6 +34,31 @@ consteval bool check_recurrent_input() {
         "lockstep: a recurrent layer needs flat tokens, and its tokens have more dimensions");
   return true;
 }
+
+/// What the kernels call for an activation function. Of the usual ones they have their own, for
+/// which they are compiled once, in lockstep::compiled.
+template <class A>
+struct GateFunction {
+  static_assert(
+      ActivationFunction<A>,
+      "lockstep: a recurrent layer's activation must be an activation function: ls::Tanh, "
+      "ls::ReLU, ls::HardSigmoid, ...");
+  static_assert(!keeps_slope<A>,
+                "lockstep: a recurrent layer needs an activation function whose derivative can be "
+                "told from its value: ls::Tanh, ls::Sigmoid, ls::ReLU, ls::HardSigmoid, ls::ELU, "
+                "ls::Softsign, ...");
+  using Type = A;
+};
+template <>
+struct GateFunction<Tanh> {
+  using Type = kernels::TanhGate;
+};
+template <>
+struct GateFunction<Sigmoid> {
+  using Type = kernels::LogisticGate;
+};
+template <class A>
+using GateOf = typename GateFunction<A>::Type;
 
 /// A sequence of outputs, or the last one.
 template <class In, std::size_t Features, bool ReturnSequences>
@@ -74,8 +102,8 @@ consteval auto recurrent_variables(std::string_view kernel, std::string_view rec
 template <class Cell, std::size_t Units, auto Options>
 struct RecurrentLayer {
   static_assert(Units > 0, "lockstep: a recurrent layer needs at least one unit");
-  static_assert(Options.dropout >= 0 && Options.dropout < 1 && Options.recurrent_dropout >= 0 &&
-                    Options.recurrent_dropout < 1,
+  static_assert(Options.dropout >= 0 && Options.dropout <= 1 && Options.recurrent_dropout >= 0 &&
+                    Options.recurrent_dropout <= 1,
                 "lockstep: a dropout of a recurrent layer is the part of values that is dropped: "
                 "from 0 to 1");
 

@@ -36,7 +36,9 @@ struct SimpleRNNOptions {
 
 namespace detail {
 
+template <class Activation>
 struct SimpleRNNCell {
+  using Gate = GateOf<Activation>;
   static constexpr std::size_t gates = 1;
   static constexpr bool has_inner = false;
   static constexpr std::size_t bias_rows = 1;
@@ -51,11 +53,11 @@ struct SimpleRNNCell {
 
   template <class T>
   static void forward(const kernels::Recurrence<T>& arrays) {
-    kernels::simple_rnn_forward<T>(arrays);
+    kernels::simple_rnn_forward<T, Gate>(arrays);
   }
   template <class T>
   static void backward(const kernels::Recurrence<T>& arrays) {
-    kernels::simple_rnn_backward<T>(arrays);
+    kernels::simple_rnn_backward<T, Gate>(arrays);
   }
   template <class T>
   static void gradients(const kernels::Recurrence<T>& arrays,
@@ -67,11 +69,12 @@ struct SimpleRNNCell {
 }  // namespace detail
 
 /// h = tanh(x W + h U + b) for each token x of a Sequence<T, features>, with the state h, which is
-/// zero at first. Output and masks: as of LSTM. Variables, as in Keras: simple_rnn_cell/kernel W
-/// [features x Units], simple_rnn_cell/recurrent_kernel U [Units x Units], simple_rnn_cell/bias b
-/// [Units]. Elman, "Finding structure in time", Cognitive Science 14 (2), 1990.
-template <std::size_t Units, SimpleRNNOptions Options = SimpleRNNOptions{}>
-struct SimpleRNN : detail::RecurrentLayer<detail::SimpleRNNCell, Units, Options> {
+/// zero at first; Activation takes the place of tanh. Output and masks: as of LSTM. Variables, as in
+/// Keras: simple_rnn_cell/kernel W [features x Units], simple_rnn_cell/recurrent_kernel U [Units x
+/// Units], simple_rnn_cell/bias b [Units]. Elman, "Finding structure in time", Cognitive Science 14
+/// (2), 1990.
+template <std::size_t Units, SimpleRNNOptions Options = SimpleRNNOptions{}, class Activation = Tanh>
+struct SimpleRNN : detail::RecurrentLayer<detail::SimpleRNNCell<Activation>, Units, Options> {
   static constexpr std::string_view name = "simple_rnn";
   static constexpr std::string_view class_name = "SimpleRNN";
   using AnnouncesGradients = SimpleRNN;

@@ -28,13 +28,15 @@ struct OnnxArray {
   std::vector<float> values;
 };
 
-/// The numbers of an attribute, or its text.
+/// The numbers of an attribute, or its texts.
 struct OnnxAttribute {
   std::string_view name;
   std::vector<std::int64_t> ints = {};
   float number = 0;
-  enum class Kind { ints, one_int, number, text } kind = Kind::ints;
+  enum class Kind { ints, one_int, number, text, numbers, texts } kind = Kind::ints;
   std::string_view text = {};
+  std::vector<float> numbers = {};
+  std::vector<std::string_view> texts = {};
 };
 
 /// An attribute that is one whole number.
@@ -97,7 +99,7 @@ class OnnxGraph {
   // These append a node, and return the name of its output.
   /// `which`: which of the operator's outputs is wanted.
   std::string node(std::string_view op, const std::vector<std::string>& inputs,
-                   std::initializer_list<OnnxAttribute> attributes = {}, int which = 0);
+                   const std::vector<OnnxAttribute>& attributes = {}, int which = 0);
   std::string transposed(const std::string& input, std::vector<std::int64_t> order);
   std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
 

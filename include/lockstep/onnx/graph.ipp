@@ -12,7 +12,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 namespace onnx {
 // enum AttributeProto.AttributeType
 inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_string = 3,
-                               attribute_ints = 7;
+                               attribute_floats = 6, attribute_ints = 7, attribute_strings = 8;
 }  // namespace onnx
 
 /// A ValueInfoProto: floats [batch x shape].
@@ -126,7 +126,7 @@ LOCKSTEP_INLINE std::string OnnxGraph::filled(std::string_view what, std::size_t
 
 LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op,
                                             const std::vector<std::string>& inputs,
-                                            std::initializer_list<OnnxAttribute> attributes,
+                                            const std::vector<OnnxAttribute>& attributes,
                                             int which) {
   std::string output = concat({"value_", nodes_++});
   ProtoWriter written;
@@ -142,6 +142,12 @@ LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op,
       field.number(2, attribute.number).varint(20, onnx::attribute_float);
     } else if (attribute.kind == OnnxAttribute::Kind::text) {
       field.text(4, attribute.text).varint(20, onnx::attribute_string);
+    } else if (attribute.kind == OnnxAttribute::Kind::numbers) {
+      for (const float number : attribute.numbers) field.number(7, number);
+      field.varint(20, onnx::attribute_floats);
+    } else if (attribute.kind == OnnxAttribute::Kind::texts) {
+      for (const std::string_view text : attribute.texts) field.text(9, text);
+      field.varint(20, onnx::attribute_strings);
     } else if (attribute.kind == OnnxAttribute::Kind::one_int) {
       field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0)))
           .varint(20, onnx::attribute_int);

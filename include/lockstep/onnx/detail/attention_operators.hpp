@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/lstm.hpp"
@@ -38,36 +40,82 @@ struct OnnxOperator<MultiHeadAttention<Heads, KeyDim, Options>> {
   }
 };
 
+/// What an activation function is to the recurrent operators.
+template <class F>
+consteval OnnxGate onnx_gate() {
+  if constexpr (std::is_same_v<F, Tanh>)
+    return {"Tanh"};
+  else if constexpr (std::is_same_v<F, Sigmoid>)
+    return {"Sigmoid"};
+  else if constexpr (std::is_same_v<F, Linear>)
+    return {"Affine", 1, 0};
+  else if constexpr (std::is_same_v<F, ReLU>)
+    return {"Relu"};
+  else if constexpr (std::is_same_v<F, HardSigmoid>)
+    return {"HardSigmoid", 1.0 / 6, 0.5};
+  else if constexpr (std::is_same_v<F, ELU>)
+    return {"Elu", 1};
+  else if constexpr (std::is_same_v<F, Softsign>)
+    return {"Softsign"};
+  else if constexpr (std::is_same_v<F, Softplus>)
+    return {"Softplus"};
+  else
+    static_assert(!sizeof(F),
+                  "lockstep: ONNX's recurrent operators do not have this activation function: "
+                  "export_onnx cannot write the layer");
+}
+
 /// What an operator of ONNX needs to know of a recurrent layer.
 template <class L>
 struct OnnxRecurrent;
-template <std::size_t Units, LSTMOptions Options>
-struct OnnxRecurrent<LSTM<Units, Options>> {
-  static constexpr OnnxRecurrence layer{
-      "LSTM", Units, 0, Options.use_bias, Options.return_sequences, Options.go_backwards, false};
+template <std::size_t Units, LSTMOptions Options, class Activation, class RecurrentActivation>
+struct OnnxRecurrent<LSTM<Units, Options, Activation, RecurrentActivation>> {
+  static constexpr OnnxRecurrence layer() {
+    return {.op = "LSTM",
+            .units = Units,
+            .positions = 0,
+            .use_bias = Options.use_bias,
+            .return_sequences = Options.return_sequences,
+            .go_backwards = Options.go_backwards,
+            .bidirectional = false,
+            .activation = onnx_gate<Activation>(),
+            .recurrent_activation = onnx_gate<RecurrentActivation>()};
+  }
 };
-template <std::size_t Units, GRUOptions Options>
-struct OnnxRecurrent<GRU<Units, Options>> {
-  static constexpr OnnxRecurrence layer{"GRU",
-                                        Units,
-                                        0,
-                                        Options.use_bias,
-                                        Options.return_sequences,
-                                        Options.go_backwards,
-                                        false,
-                                        Options.reset_after};
+template <std::size_t Units, GRUOptions Options, class Activation, class RecurrentActivation>
+struct OnnxRecurrent<GRU<Units, Options, Activation, RecurrentActivation>> {
+  static constexpr OnnxRecurrence layer() {
+    return {.op = "GRU",
+            .units = Units,
+            .positions = 0,
+            .use_bias = Options.use_bias,
+            .return_sequences = Options.return_sequences,
+            .go_backwards = Options.go_backwards,
+            .bidirectional = false,
+            .reset_after = Options.reset_after,
+            .activation = onnx_gate<Activation>(),
+            .recurrent_activation = onnx_gate<RecurrentActivation>()};
+  }
 };
-template <std::size_t Units, SimpleRNNOptions Options>
-struct OnnxRecurrent<SimpleRNN<Units, Options>> {
-  static constexpr OnnxRecurrence layer{
-      "RNN", Units, 0, Options.use_bias, Options.return_sequences, Options.go_backwards, false};
+template <std::size_t Units, SimpleRNNOptions Options, class Activation>
+struct OnnxRecurrent<SimpleRNN<Units, Options, Activation>> {
+  static constexpr OnnxRecurrence layer() {
+    return {.op = "RNN",
+            .units = Units,
+            .positions = 0,
+            .use_bias = Options.use_bias,
+            .return_sequences = Options.return_sequences,
+            .go_backwards = Options.go_backwards,
+            .bidirectional = false,
+            .activation = onnx_gate<Activation>()};
+  }
 };
 template <class L>
-  requires requires { OnnxRecurrent<L>::layer; }
+  requires requires { &OnnxRecurrent<L>::layer; }
 struct OnnxOperator<L> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    OnnxRecurrence layer = OnnxRecurrent<L>::layer;
+    OnnxRecurrence layer = OnnxRecurrent<L>::layer();
     layer.positions = positions_of<In>;
     onnx_recurrence(graph, layer);
   }
@@ -76,7 +124,7 @@ template <class L, MergeMode Merge>
 struct OnnxOperator<Bidirectional<L, Merge>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    OnnxRecurrence layer = OnnxRecurrent<L>::layer;
+    OnnxRecurrence layer = OnnxRecurrent<L>::layer();
     layer.positions = positions_of<In>;
     layer.bidirectional = true;
     if (Merge == MergeMode::mul) layer.merge = "ReduceProd";

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/onnx/graph.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// An activation function of a recurrent operator, with those of its numbers that it has.
+struct OnnxGate {
+  std::string_view function;
+  std::optional<double> alpha = {}, beta = {};
+};
 
 /// A recurrent layer, or two of them in both directions.
 struct OnnxRecurrence {
@@ -18,6 +25,7 @@ struct OnnxRecurrence {
   bool reset_after = false;           ///< GRU
   std::string_view merge = "Concat";  ///< of both directions; or an operator that reduces
   double factor = 1;                  ///< of its output
+  OnnxGate activation{"Tanh"}, recurrent_activation{"Sigmoid"};
 };
 
 /// Of a sequence, or of the positions of it that count.

@@ -51,6 +51,29 @@ LOCKSTEP_INLINE void onnx_take_direction(OnnxGraph& graph, const OnnxRecurrence&
     to.b.values.resize(to.b.values.size() + rows, 0);
 }
 
+/// Its activation functions, unless they are the operator's own.
+LOCKSTEP_INLINE void onnx_add_activations(const OnnxRecurrence& layer, std::size_t directions,
+                                          std::vector<OnnxAttribute>& attributes) {
+  if (layer.activation.function == "Tanh" && layer.recurrent_activation.function == "Sigmoid")
+    return;
+  using Kind = OnnxAttribute::Kind;
+  OnnxAttribute functions{"activations", {}, 0, Kind::texts},
+      alphas{"activation_alpha", {}, 0, Kind::numbers},
+      betas{"activation_beta", {}, 0, Kind::numbers};
+  std::vector<OnnxGate> gates{layer.activation};
+  if (layer.op != "RNN") gates.insert(gates.begin(), layer.recurrent_activation);
+  if (layer.op == "LSTM") gates.push_back(layer.activation);
+  for (std::size_t i = 0; i < directions; ++i)
+    for (const OnnxGate& gate : gates) {
+      functions.texts.push_back(gate.function);
+      if (gate.alpha) alphas.numbers.push_back(static_cast<float>(*gate.alpha));
+      if (gate.beta) betas.numbers.push_back(static_cast<float>(*gate.beta));
+    }
+  attributes.push_back(std::move(functions));
+  if (!alphas.numbers.empty()) attributes.push_back(std::move(alphas));
+  if (!betas.numbers.empty()) attributes.push_back(std::move(betas));
+}
+
 /// All outputs, [positions x directions x batch x units], or the last ones, [directions x batch x
 /// units], of a sequence [batch x positions x features].
 LOCKSTEP_INLINE std::string onnx_recurrent_node(OnnxGraph& graph, const OnnxRecurrence& layer,
@@ -70,10 +93,11 @@ LOCKSTEP_INLINE std::string onnx_recurrent_node(OnnxGraph& graph, const OnnxRecu
   const OnnxAttribute hidden = onnx_int("hidden_size", static_cast<std::int64_t>(layer.units));
   const OnnxAttribute way{"direction", {}, 0, OnnxAttribute::Kind::text, direction};
   const int output = last ? 1 : 0;
-  if (layer.op != "GRU") return graph.node(layer.op, inputs, {hidden, way}, output);
-  return graph.node(layer.op, inputs,
-                    {hidden, way, onnx_int("linear_before_reset", layer.reset_after ? 1 : 0)},
-                    output);
+  std::vector<OnnxAttribute> attributes{hidden, way};
+  if (layer.op == "GRU")
+    attributes.push_back(onnx_int("linear_before_reset", layer.reset_after ? 1 : 0));
+  onnx_add_activations(layer, directions, attributes);
+  return graph.node(layer.op, inputs, attributes, output);
 }
 
 /// The same of one direction, where only some positions count: [batch x positions x units] or
