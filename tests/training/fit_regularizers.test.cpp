@@ -144,11 +144,11 @@ TEST_CASE(
                        ls::Tensor<double>(std::vector<double>(targets, targets + 24), {4, 3, 2}));
     };
     std::vector<double> evaluated, losses, trained;
-    for (const std::size_t number : {0, 1}) {
+    for (const std::size_t number : {0u, 1u}) {
       const auto [x, y] = batch(number);
       evaluated.push_back(model.test_on_batch(x, y).at("loss"));
     }
-    for (const std::size_t number : {0, 1, 0, 1}) {
+    for (const std::size_t number : {0u, 1u, 0u, 1u}) {
       const auto [x, y] = batch(number);
       losses.push_back(model.train_on_batch(x, y).at("loss"));
     }
