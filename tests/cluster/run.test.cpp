@@ -184,12 +184,33 @@ TEST_SUITE("run") {
         work({"throw", "data"}, {{"LOCKSTEP_LOG", "json"}, {"LOCKSTEP_RUN_ID", "7"}});
     CHECK(thrown.exit_code == 1);
     CHECK(thrown.output.starts_with(R"({"time":")"));
-    CHECK(thrown.output.find(R"("level":"error","run":"7","message":"wrong data"})") !=
-          std::string::npos);
+    CHECK(thrown.output.find(R"("level":"error","task":"worker","index":0,"rank":0,"run":"7",)"
+                             R"("message":"wrong data"})") != std::string::npos);
     const Finished launched = work({"--workers", "1", "throw", "data"}, {{"LOCKSTEP_LOG", "json"}});
     CHECK(launched.output.starts_with(R"({"time":")"));
     CHECK(launched.output.find(R"("message":"worker 0 failed first: exit code 1"})") !=
           std::string::npos);
+    // The launcher has named the run, for itself and for the worker.
+    const std::string worker = R"("task":"worker","index":0,"rank":0,"run":")";
+    const auto of_worker = launched.output.find(worker),
+               of_launcher = launched.output.find(R"("task":"launcher","run":")");
+    REQUIRE(of_worker != std::string::npos);
+    REQUIRE(of_launcher != std::string::npos);
+    const auto name = launched.output.substr(
+        of_worker + worker.size(),
+        launched.output.find('"', of_worker + worker.size()) - of_worker - worker.size());
+    CHECK(name.size() > 2);
+    CHECK(launched.output.find(R"("task":"launcher","run":")" + name + '"') != std::string::npos);
+    const Finished refused = work({"--hosts", ","}, {{"LOCKSTEP_LOG", "json"}});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.output.find(R"("task":"launcher")") != std::string::npos);
+  }
+
+  TEST_CASE("the name that the user has given to the run is that of the launcher's workers") {
+    const Finished named = work({"--workers", "1", "throw", "data"},
+                                {{"LOCKSTEP_LOG", "json"}, {"LOCKSTEP_RUN_ID", "mine"}});
+    CHECK(named.output.find(R"("rank":0,"run":"mine")") != std::string::npos);
+    CHECK(named.output.find(R"("task":"launcher","run":"mine")") != std::string::npos);
   }
 
   TEST_CASE("LOCKSTEP_LOG with another value is an error at once, in the launcher too") {

@@ -15,8 +15,10 @@ TEST_CASE("log_line: one line each, with the library's name, on standard error")
   CHECK(captured.text() == "lockstep: the first\nlockstep: \n");
 }
 
-TEST_CASE("log_line: a structured line has time, level, rank, run and text") {
+TEST_CASE("log_line: a structured line has time, level, task, rank, run and text") {
+  using lockstep::detail::set_log_place;
   using lockstep::detail::structured_log_line;
+  set_log_place({});
   const auto without_time = [](const std::string& line) {
     const std::string form = R"({"time":"2026-11-22T18:30:00.123Z",)";
     REQUIRE(line.size() > form.size());
@@ -28,14 +30,52 @@ TEST_CASE("log_line: a structured line has time, level, rank, run and text") {
   };
   CHECK(without_time(structured_log_line("a \"text\"\n")) ==
         "\"level\":\"info\",\"message\":\"a \\\"text\\\"\\u000a\"}\n");
-  lockstep::detail::set_log_place(3, "job \\1");
+  set_log_place({.task = "worker", .index = 2, .rank = 3, .run = "job \\1"});
   CHECK(without_time(structured_log_line("warning: low")) ==
-        "\"level\":\"warning\",\"rank\":3,\"run\":\"job \\\\1\",\"message\":\"low\"}\n");
-  CHECK(
-      without_time(structured_log_line("error: e")).starts_with("\"level\":\"error\",\"rank\":3"));
+        "\"level\":\"warning\",\"task\":\"worker\",\"index\":2,\"rank\":3,"
+        "\"run\":\"job \\\\1\",\"message\":\"low\"}\n");
+  CHECK(without_time(structured_log_line("error: e")).starts_with("\"level\":\"error\",\"task\""));
   CHECK(without_time(structured_log_line("errors: e")).starts_with("\"level\":\"info\""));
-  lockstep::detail::set_log_place(-1, "");
+  ::setenv("LOCKSTEP_RUN_ID", "7", 1);
+  CHECK(without_time(structured_log_line("given")).find("\"run\":\"7\"") != std::string::npos);
+  ::setenv("LOCKSTEP_RUN_ID", "", 1);
+  CHECK(without_time(structured_log_line("empty")).find("\"run\":\"job") != std::string::npos);
+  ::unsetenv("LOCKSTEP_RUN_ID");
+  set_log_place({.task = "ps", .index = 0});
+  CHECK(without_time(structured_log_line("served")) ==
+        "\"level\":\"info\",\"task\":\"ps\",\"index\":0,\"message\":\"served\"}\n");
+  set_log_place({});
   CHECK_FALSE(lockstep::detail::logs_are_structured());  // LOCKSTEP_LOG is not set
+}
+
+TEST_CASE("log_line: the place is looked for once, at the first structured line") {
+  using lockstep::detail::find_log_place_by;
+  using lockstep::detail::LogPlace;
+  using lockstep::detail::set_log_place;
+  using lockstep::detail::structured_log_line;
+  const auto has = [](const std::string& text) {
+    return structured_log_line("m").find(text) != std::string::npos;
+  };
+  static int asked = 0;
+  set_log_place({});
+  find_log_place_by([] {
+    ++asked;
+    CHECK(structured_log_line("while it is looked for").find("rank") == std::string::npos);
+    return LogPlace{.task = "worker", .index = 5, .rank = 6};
+  });
+  CHECK(asked == 0);
+  CHECK(has("\"rank\":6,"));
+  CHECK(has("\"index\":5,"));
+  CHECK(asked == 1);
+  set_log_place({.task = "chief", .index = 0, .rank = 0});
+  CHECK(has("\"rank\":0,"));
+  // What the program itself has said counts.
+  find_log_place_by([] {
+    ++asked;
+    return LogPlace{.task = "worker", .index = 5, .rank = 6};
+  });
+  CHECK(has("\"rank\":0,"));
+  set_log_place({});
 }
 
 TEST_CASE("LOCKSTEP_LOG: text, json or nothing; another value is refused") {

@@ -9,6 +9,7 @@
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/launchers/known_launchers.hpp"
+#include "lockstep/cluster/log_place.hpp"  // the log, too, knows this place
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/core/cores.hpp"

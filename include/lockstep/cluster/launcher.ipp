@@ -39,6 +39,7 @@ class Launcher {
                  options.arguments, options.hosts, remote_start(options)),
         servers_end_(workers_, options.failure_grace, options.stop_grace),
         accusations_(static_cast<std::size_t>(options.workers + options.servers)) {
+    set_log_place({.task = std::string(log_task_of_launcher), .run = workers_.run()});
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
     const auto now = Clock::now();
     for (const Worker& worker : workers_) accusations_.began(worker.index, now);

@@ -125,6 +125,7 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
         "--workers, --hosts and --hostfile each say which workers to start; give one of them");
   if (const std::string source = cluster_in_environment(); !source.empty())
     throw ConfigurationError(
+  set_log_place({.task = std::string(log_task_of_launcher)});
         concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ", source,
                 " already makes this process part of one; leave ", flag,
                 " out, or unset these variables"}));

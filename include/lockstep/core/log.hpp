@@ -19,13 +19,29 @@ inline constexpr std::string_view structured_log_begin = "{\"time\":\"";
 /// `run` and `compile`, as a line of the log cannot throw.
 void check_log_form();
 
-/// Says which worker writes this process's structured lines: its rank, and the name of the run, for
-/// which the environment variable LOCKSTEP_RUN_ID stands if it is set.
-void set_log_place(int rank, std::string_view run);
+/// The process that writes these structured lines, as they name it.
+struct LogPlace {
+  std::string task{};  ///< "worker", "ps", ..., or "launcher"; empty: not known
+  int index = -1;      ///< among the processes of that task; -1: none
+  int rank = -1;       ///< among those that train; -1: none
+  std::string run{};   ///< of all processes of a job; empty: not known
+};
+
+/// The task of a process that starts the others.
+inline constexpr std::string_view log_task_of_launcher = "launcher";
+
+/// The run's name is `place.run`, or that in the environment variable LOCKSTEP_RUN_ID.
+void set_log_place(LogPlace place);
+
+/// What finds the place at the first structured line, if nothing has been set until then.
+void find_log_place_by(LogPlace (*find)()) noexcept;
+
+/// The name that a user has given to the run (LOCKSTEP_RUN_ID), or empty.
+[[nodiscard]] std::string given_run_name();
 
 /// The line for a text, which may begin with its level, "warning: " or "error: ":
-/// {"time":"2026-11-22T18:30:00.123Z","level":"info","rank":1,"run":"7","message":"..."} and a new
-/// line. Rank and run are left out while they are not known.
+/// {"time":"2026-11-22T18:30:00.123Z","level":"info","task":"worker","index":1,"rank":1,"run":"7",
+/// "message":"..."} and a new line. What is not known, or does not exist, is left out.
 [[nodiscard]] std::string structured_log_line(std::string_view text);
 
 }  // namespace detail

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/json_text.hpp"
@@ -14,15 +17,37 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What is known of this process.
-struct LogPlace {
-  std::mutex mutex{};
-  int rank = -1;
-  std::string run{};
-
-  static LogPlace& get() {
-    static LogPlace place;
-    return place;
+class KnownLogPlace {
+ public:
+  static KnownLogPlace& get() {
+    static KnownLogPlace known;
+    return known;
   }
+
+  void set(LogPlace place) {
+    const std::lock_guard lock(mutex_);
+    place_ = std::move(place);
+    find_ = nullptr;
+  }
+  void find_by(LogPlace (*find)()) {
+    const std::lock_guard lock(mutex_);
+    find_ = find;
+  }
+  [[nodiscard]] LogPlace place() {
+    std::unique_lock lock(mutex_);
+    if (const auto find = std::exchange(find_, nullptr); find != nullptr) {
+      lock.unlock();  // it may write a line of its own
+      LogPlace found = find();
+      lock.lock();
+      if (place_.task.empty()) place_ = std::move(found);
+    }
+    return place_;
+  }
+
+ private:
+  std::mutex mutex_{};
+  LogPlace place_{};
+  LogPlace (*find_)() = nullptr;  // until it has been asked
 };
 
 LOCKSTEP_INLINE bool logs_are_structured() noexcept {
@@ -43,11 +68,15 @@ LOCKSTEP_INLINE void check_log_form() {
               "', which is no form of the log; use text or json"}));
 }
 
-LOCKSTEP_INLINE void set_log_place(int rank, std::string_view run) {
-  LogPlace& place = LogPlace::get();
-  const std::lock_guard lock(place.mutex);
-  place.rank = rank;
-  place.run = run;
+LOCKSTEP_INLINE void set_log_place(LogPlace place) { KnownLogPlace::get().set(std::move(place)); }
+
+LOCKSTEP_INLINE void find_log_place_by(LogPlace (*find)()) noexcept {
+  KnownLogPlace::get().find_by(find);
+}
+
+LOCKSTEP_INLINE std::string given_run_name() {
+  const char* const given = std::getenv("LOCKSTEP_RUN_ID");
+  return given == nullptr ? "" : given;
 }
 
 /// "2026-11-22T18:30:00.123Z"
@@ -71,12 +100,13 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text) {
       text.remove_prefix(each.size() + 2);
       break;
     }
-  LogPlace& place = LogPlace::get();
-  const std::lock_guard lock(place.mutex);
-  const char* const given = std::getenv("LOCKSTEP_RUN_ID");
-  const std::string run = given != nullptr ? given : place.run;
+  const LogPlace place = KnownLogPlace::get().place();
+  const std::string given = given_run_name();
+  const std::string& run = given.empty() ? place.run : given;
   return concat({structured_log_begin, utc_text(std::chrono::system_clock::now()),
                  "\",\"level\":\"", level, "\"",
+                 place.task.empty() ? "" : concat({",\"task\":", json_text(place.task)}),
+                 place.index < 0 ? "" : concat({",\"index\":", place.index}),
                  place.rank < 0 ? "" : concat({",\"rank\":", place.rank}),
                  run.empty() ? "" : concat({",\"run\":", json_text(run)}),
                  ",\"message\":", json_text(text), "}\n"});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
+#include "lockstep/cluster/log_place.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/connected_servers.hpp"
@@ -47,8 +48,8 @@ LOCKSTEP_INLINE ParameterServerStrategy::ParameterServerStrategy(
       source_(cluster.source),
       replica_(&threads_, nullptr) {
   options.validate();
+  detail::set_log_place(detail::log_place_of(cluster));
   if (cluster.is_alone()) return;
-  detail::set_log_place(rank_, "");
   const bool is_server = cluster.task.type == TaskType::ps;
   servers_ = std::make_unique<detail::ConnectedServers>(
       ParameterServers::Place{.rank = rank_,

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "lockstep/cluster/detail/job_name.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/launchers/claim.hpp"
@@ -28,8 +28,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   start.ssh = words_of(options.ssh);
   if (start.ssh.empty()) throw ConfigurationError("the ssh command is empty");
   start.workers = options.workers;
-  std::random_device random;
-  start.job = concat({random(), "-", random()});
+  start.job = new_job_name();
   std::string host = options.hosts.front().substr(options.hosts.front().find('@') + 1);
   const auto is_first = [&](const std::string& other) { return other == options.hosts.front(); };
   if (std::all_of(options.hosts.begin(), options.hosts.end(), is_first)) host = "127.0.0.1";

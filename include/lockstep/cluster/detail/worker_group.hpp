@@ -19,11 +19,13 @@
 
 #include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/detail/job_name.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/prefixed_stream.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -40,7 +42,13 @@ class WorkerGroup {
               std::vector<std::string> arguments, const std::vector<std::string>& hosts = {},
               RemoteStart remote = {})
       : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),
-        program_{std::move(program), std::move(arguments), {}, null_, ignored_, std::move(remote)} {
+        program_{std::move(program),
+                 std::move(arguments),
+                 {},
+                 null_,
+                 ignored_,
+                 std::move(remote),
+                 names_run(hosts) ? new_job_name() : ""} {
     workers_.reserve(static_cast<std::size_t>(workers) + static_cast<std::size_t>(servers));
     std::string of_workers, of_servers;
     const auto add_address = [&](std::string& to) {
@@ -64,6 +72,12 @@ class WorkerGroup {
   ~WorkerGroup() {
     for (LaunchedWorker& worker : workers_) worker.process.end();
     ignored_.restore();
+  }
+
+  /// The name of the run in the log, as its processes have it too; empty where that of the
+  /// environment stands, or none is needed.
+  [[nodiscard]] const std::string& run() const noexcept {
+    return program_.run.empty() ? program_.remote.job : program_.run;
   }
 
   void start_all() {
@@ -162,10 +176,11 @@ class WorkerGroup {
   [[nodiscard]] std::string command(const LaunchedWorker& worker) const {
     if (worker.process.is_remote()) return {};
     std::error_code error;
-    std::string text =
-        concat({"cd ", shell_word(std::filesystem::current_path(error).string()), " && ",
-                own_variables(), "TF_CONFIG=", shell_word(worker.task.tf_config(program_.cluster)),
-                " ", shell_word(program_to_run(program_.path))});
+    std::string text = concat(
+        {"cd ", shell_word(std::filesystem::current_path(error).string()), " && ", own_variables(),
+         program_.run.empty() ? "" : concat({"LOCKSTEP_RUN_ID=", program_.run, " "}),
+         "TF_CONFIG=", shell_word(worker.task.tf_config(program_.cluster)), " ",
+         shell_word(program_to_run(program_.path))});
     for (std::size_t i = 1; i < program_.arguments.size(); ++i)
       text += " " + shell_word(program_.arguments[i]);
     return text;
@@ -203,6 +218,11 @@ class WorkerGroup {
   }
 
  private:
+  // On other hosts, the job that meets has one already.
+  [[nodiscard]] static bool names_run(const std::vector<std::string>& hosts) {
+    return hosts.empty() && logs_are_structured() && given_run_name().empty();
+  }
+
   const IgnoredSignals ignored_;
   Descriptor null_;
   WorkerProgram program_;

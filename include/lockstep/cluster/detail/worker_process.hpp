@@ -64,6 +64,7 @@ struct WorkerProgram {
   const Descriptor& input;           // their standard input
   const IgnoredSignals& not_theirs;  // ignored by this process, and not by them
   RemoteStart remote{};              // of those on other hosts
+  std::string run{};                 // its name in the log, if they shall be told
 };
 
 /// How a process has ended.
@@ -259,6 +260,11 @@ class WorkerProcess {
         environment.emplace_back(text);
     }
     if (is_remote()) return environment;  // of ssh
+    if (!program.run.empty()) {
+      std::erase_if(environment,
+                    [](const std::string& text) { return text.starts_with("LOCKSTEP_RUN_ID="); });
+      environment.push_back("LOCKSTEP_RUN_ID=" + program.run);
+    }
     environment.push_back("TF_CONFIG=" + task_.tf_config(program.cluster));
     environment.emplace_back("LOCKSTEP_LAUNCHER=workers");
     environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener_.get()}));

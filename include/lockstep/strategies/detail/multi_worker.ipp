@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
+#include "lockstep/cluster/log_place.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/collectives/error.hpp"
@@ -194,6 +195,7 @@ LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster,
                                                    const WorkerConnections& connections) const {
   options_.validate();
   cluster.validate();
+  set_log_place(log_place_of(cluster));
   if (elastic_) check_elastic(cluster, connections);
   if (cluster.is_evaluator())
     throw ConfigurationError(
@@ -207,7 +209,6 @@ LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster,
         "this process is a parameter server of the cluster (TF_CONFIG's job 'ps'), and in a "
         "MultiWorkerMirroredStrategy all workers train in lockstep without any: use a "
         "ParameterServerStrategy in all processes, or start none for the job");
-  set_log_place(cluster.rank(), cluster.meeting ? cluster.meeting->job : "");
   LastWords::say_now();  // an earlier strategy's: its port is needed
   return met(cluster, port_, options_);
 }
