@@ -65,12 +65,16 @@ void wait_for_file(const std::string& file) {
 class Workers {
  public:
   Workers(std::size_t count, Words options, Environment environment = {})
+      : Workers(count, count, std::move(options), std::move(environment)) {}
+  /// Of `count` places, the first ones are taken.
+  Workers(std::size_t count, std::size_t taken, Words options, Environment environment)
       : options_(std::move(options)),
         environment_(std::move(environment)),
         addresses_(free_addresses(static_cast<int>(count))),
         workers_(count) {
-    for (std::size_t slot = 0; slot < count; ++slot) start(slot);
-    for (const auto& worker : workers_) REQUIRE(worker->wait_for("training from update", 60s));
+    for (std::size_t slot = 0; slot < taken; ++slot) start(slot);
+    for (std::size_t slot = 0; slot < taken; ++slot)
+      REQUIRE(workers_[slot]->wait_for("training from update", 60s));
   }
 
   /// `other`: in place of what its environment has by that name.
@@ -393,6 +397,62 @@ TEST_CASE("elastic: in rounds, a worker is lost and another one comes: these wor
       by_hand.back() = "leave=0";
       CHECK(Workers(3, by_hand, saves).finish() == line);
     }
+}
+
+TEST_CASE("elastic: in rounds, a batch that follows the world: the same as these worlds by hand") {
+  for (const Words& kind : {Words{"rounds=7", "replicas=2"}, Words{"rounds=9", "diloco=1"}})
+    for (const std::size_t victim : {0u, 1u}) {
+      CAPTURE(kind[0]);
+      CAPTURE(victim);
+      const lockstep_test::TemporaryFolder folder, copy;
+      Words options{"step_ms=5", "wait_ms=300", "epochs=8", "steps=40", "min=2", "follows=1"};
+      options.insert(options.end(), kind.begin(), kind.end());
+      Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
+      wait_for_file(folder.path("training_state"));
+      std::this_thread::sleep_for(20ms);  // within a round
+      workers.kill(victim);
+      std::filesystem::copy_file(folder.path("training_state"), copy.path("training_state"));
+      REQUIRE(workers[2].wait_for("fit: world 2", 30s));
+      workers.start(victim);
+      const std::string line = workers.finish();
+
+      // Two of three workers from that backup on, which save and leave where the third one came.
+      const std::string mark = "fit: world 3: workers 0 1 2 (3 of 3), from epoch ";
+      const std::size_t at = workers.output.find(mark);
+      REQUIRE(at != std::string::npos);
+      int epoch = 0, step = 0;
+      REQUIRE(std::sscanf(workers.output.c_str() + at + mark.size(), "%d, step %d", &epoch,
+                          &step) == 2);
+      const int updates = 40 * (epoch - 1) + step - 1;
+      CAPTURE(updates);
+      const Environment saves{{"ELASTIC_BACKUP_DIR", copy.path()}};
+      Words by_hand = options;
+      by_hand.push_back("leave=" + std::to_string(updates));
+      Workers two(3, 2, by_hand, saves);
+      for (const std::size_t slot : {0u, 1u}) CHECK(two[slot].wait(60s).exit_code == 143);
+      by_hand.back() = "leave=0";
+      CHECK(Workers(3, by_hand, saves).finish() == line);
+    }
+}
+
+TEST_CASE("elastic: in shared memory, workers are left out, taken in, or back within the wait") {
+  const std::string expected = alone({"epochs=40"});
+  for (const std::size_t victim : {0u, 2u}) {
+    CAPTURE(victim);
+    Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=40", "shared=1"});
+    workers.kill(victim);
+    REQUIRE(workers[1].wait_for("fit: world 2", 30s));
+    workers.start(victim);
+    check_close(workers.finish(), expected);
+    CHECK(contains(workers.output, "world 3: workers 0 1 2 (3 of 3)"));
+  }
+  const Words options{"step_ms=5", "wait_ms=30000", "shared=1"};
+  const std::string bits = undisturbed(3, options);
+  Workers workers(3, options);
+  workers.kill(1);
+  workers.start(1);
+  CHECK(workers.finish() == bits);
+  CHECK(contains(workers.output, "fit: world 2: workers 0 1 2 (3 of 3), from epoch "));
 }
 
 TEST_CASE("elastic: in rounds, without a backup all end when a worker is lost, and say why") {

@@ -76,8 +76,8 @@ auto pipeline() {
 }
 
 template <class Strategy>
-auto tiny(Strategy& strategy) {
-  return ls::compile<TinyNet>(strategy, {.seed = seed},
+auto tiny(Strategy& strategy, const ls::Synchronization& synchronization = {}) {
+  return ls::compile<TinyNet>(strategy, {.seed = seed, .synchronization = synchronization},
                               ls::SparseCategoricalCrossentropy{.from_logits = true},
                               ls::SGD{.learning_rate = 0.1, .momentum = 0.9}, ls::Accuracy{});
 }
@@ -163,6 +163,33 @@ TEST_CASE("follows_world: a backup goes on at the very sample, in this world or 
   CHECK_THROWS_AS((void)train(2, 3), ls::Error);  // 9 samples, in batches of 3
   CHECK_THROWS_AS((void)train(3, 5), ls::Error);  // 4 more, in batches of 2
   CHECK(train(1, -1) == by_hand({{3, 3, 3, 2, 2, 6, 3}, {6, 6, 6, 4}}));
+}
+
+TEST_CASE("follows_world: in rounds, another world begins at a meeting, at the very sample") {
+  ElasticDevice strategy({1, 3, 2});
+  auto model = tiny(strategy, ls::LocalSGD{.steps = 3});  // alone: the same as without
+  Recorder recorder = changes_after(strategy, {2, 7});
+  (void)model.fit(pipeline().batch(batch), {.epochs = 2, .verbose = 0}, recorder);
+  CHECK(model.iterations() == 14);
+  CHECK(model.parameters_crc32c() == by_hand({{6, 6, 6, 2, 2}, {2, 2, 2, 3, 3, 3, 3, 3, 1}}));
+}
+
+TEST_CASE("follows_world: in rounds, a backup goes on at the sample of the last meeting") {
+  const TemporaryFolder folder;
+  const auto train = [&](int all, std::int64_t fail_before) {
+    ElasticDevice strategy({all});
+    auto model = tiny(strategy, ls::LocalSGD{.steps = 2});
+    Recorder recorder;
+    recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
+      if (training.iterations() == fail_before) throw Interrupted();
+    };
+    ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 1, .asynchronous = false};
+    model.fit(pipeline().batch(batch), {.epochs = 2, .verbose = 0}, recorder, backup);
+    return model.parameters_crc32c();
+  };
+  CHECK_THROWS_AS((void)train(2, 3), ls::Error);  // two steps count: 6 samples
+  CHECK_THROWS_AS((void)train(3, 5), ls::Error);  // two more: 4 samples
+  CHECK(train(1, -1) == by_hand({{3, 3, 2, 2, 6, 6}, {6, 6, 6, 4}}));
 }
 
 TEST_CASE("follows_world: a program with fixed batches goes on from its backup, and says where") {

@@ -63,8 +63,10 @@ struct DiLoCo {
 /// MultiWorkerMirroredOptions::elastic, all go on from the last backup, and without one they end. A
 /// worker that comes to an elastic world is taken in when the ranks meet, without a step lost.
 ///
-/// Refused: gradient_accumulation_steps, train_on_batch and the program's own loops, and
-/// GlobalBatch::follows_world.
+/// With GlobalBatch::follows_world, each worker's part of a batch stays, and so do the steps of a
+/// round, whatever the world.
+///
+/// Refused: gradient_accumulation_steps, train_on_batch and the program's own loops.
 class Synchronization {
  public:
   constexpr Synchronization() noexcept = default;

@@ -28,8 +28,8 @@ struct MultiWorkerMirroredOptions {
   /// Training goes on with fewer workers when some are lost, and with more when some come: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
   /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports
-  /// that the system chooses. Tls::certificates are for the places in the configured cluster. Not
-  /// with SharedMemory.
+  /// that the system chooses. Tls::certificates are for the places in the configured cluster.
+  /// With SharedMemory, all of the cluster must be on one machine.
   std::optional<ElasticOptions> elastic = std::nullopt;
 };
 

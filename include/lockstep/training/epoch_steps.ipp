@@ -95,7 +95,9 @@ bool EpochSteps<T>::make_step() {
 template <class T>
 bool EpochSteps<T>::have_met() {
   const std::optional<std::int64_t> together = updater_.steps_together();
-  if (together && *together > 0) {  // this rank's data may have ended before
+  // This rank's data may have ended before. (Not where places are in samples: there, all ranks share
+  // each batch.)
+  if (together && *together > 0) {
     const std::int64_t missed = *together - alone_ - 1;
     iteration_ += missed;
     at_.step += missed;
@@ -109,8 +111,9 @@ template <class T>
 void EpochSteps<T>::end_step_alone(const Activity& place) {
   const auto& has = fit_.callbacks.has();
   const std::int64_t batch = at_.step++;
-  at_.batch = std::max(at_.batch, static_cast<std::int64_t>(data_.batch_size()));
-  ++at_.data_position;
+  const auto size = static_cast<std::int64_t>(data_.batch_size());
+  at_.batch = fit_.plan.counts_samples ? 1 : std::max(at_.batch, size);
+  at_.data_position += fit_.plan.counts_samples ? size : 1;
   if (is_leader_) fit_.requests.verify(false);  // it was asked in this step
   if (has.train_batch_end)
     fit_.call_back(

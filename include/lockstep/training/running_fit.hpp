@@ -17,7 +17,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/logs.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/step/status_block.hpp"
@@ -202,13 +201,6 @@ class RunningFit final : public ModelTraining<T> {
 
  private:
   void survive_losses(EncodeState encode, DecodeState decode) {
-    const ElasticWorld* const world = trainer_.strategy().elastic_world();
-    if (trainer_.variables().is_in_rounds() && world != nullptr && world->workers_of_batch() > 0)
-      throw ConfigurationError(
-          concat({"GlobalBatch::follows_world is not for ",
-                  trainer_.variables().synchronization().description(),
-                  ": between two meetings, ranks count steps and not samples; take "
-                  "GlobalBatch::fixed"}));
     if (!trainer_.strategy().can_reconnect()) return;
     recovery.survivor.enable(encode);
     recovery.decode = decode;

@@ -5,6 +5,7 @@
 //   batch=24             samples in a global batch
 //   replicas=1           of each worker
 //   auto=0               Auto instead of Ring<Tcp>
+//   shared=0             SharedMemory instead of Ring<Tcp>
 //   step_ms=0            how long each step takes at least
 //   timeout_ms=20000     of an operation
 //   inner=0              steps of another model's fit at the beginning of each epoch
@@ -184,9 +185,9 @@ std::vector<Stretch> stretches(std::string_view text) {
 int run(int argc, char** argv) {
   Numbers numbers{{"elastic", 1},  {"min", 1},     {"wait_ms", 2000}, {"epochs", 3},
                   {"steps", 20},   {"batch", 24},  {"step_ms", 0},    {"timeout_ms", 20'000},
-                  {"replicas", 1}, {"auto", 0},    {"linger_ms", 0},  {"inner", 0},
-                  {"follows", 0},  {"sharded", 0}, {"freq", 0},       {"rounds", 0},
-                  {"diloco", 0},   {"leave", 0}};
+                  {"replicas", 1}, {"auto", 0},    {"shared", 0},     {"linger_ms", 0},
+                  {"inner", 0},    {"follows", 0}, {"sharded", 0},    {"freq", 0},
+                  {"rounds", 0},   {"diloco", 0},  {"leave", 0}};
   std::vector<Stretch> by_hand;
   for (int i = 1; i < argc; ++i) {
     const std::string_view text = argv[i];
@@ -206,6 +207,8 @@ int run(int argc, char** argv) {
   std::fflush(stdout);
   if (numbers["auto"] != 0)
     train<ls::Auto>(numbers);
+  else if (numbers["shared"] != 0)
+    train<ls::SharedMemory>(numbers);
   else
     train<ls::Ring<ls::Tcp>>(numbers);
   return 0;

@@ -55,8 +55,8 @@ class MultiWorker::Impl {
 
  private:
   void tell_failure() noexcept;
-  void check_elastic(const Cluster& cluster, const WorkerConnections& connections) const;
-  [[nodiscard]] Cluster checked(const Cluster& cluster, const WorkerConnections& connections) const;
+  void check_elastic(const Cluster& cluster) const;
+  [[nodiscard]] Cluster checked(const Cluster& cluster) const;
   [[nodiscard]] std::unique_ptr<Membership> join() const;
   void connect_world();
   void connect();
@@ -84,7 +84,7 @@ LOCKSTEP_INLINE MultiWorker::Impl::Impl(std::unique_ptr<WorkerConnections> conne
       sharded_updates_(options.sharded_updates),
       elastic_(options.elastic),
       port_(std::make_shared<KeptPort>()),
-      cluster_(checked(cluster, *connections)),
+      cluster_(checked(cluster)),
       membership_(join()),
       world_(membership_ == nullptr ? nullptr : std::make_unique<MembersWorld>(*membership_)),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
@@ -191,12 +191,11 @@ LOCKSTEP_INLINE void MultiWorker::Impl::tell_failure() noexcept {
   connections_->abort_all("ended because of an exception");
 }
 
-LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster,
-                                                   const WorkerConnections& connections) const {
+LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster) const {
   options_.validate();
   cluster.validate();
   set_log_place(log_place_of(cluster));
-  if (elastic_) check_elastic(cluster, connections);
+  if (elastic_) check_elastic(cluster);
   if (cluster.is_evaluator())
     throw ConfigurationError(
         "this process is the evaluator of the cluster, which does not train: ask "
@@ -213,16 +212,11 @@ LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster,
   return met(cluster, port_, options_);
 }
 
-LOCKSTEP_INLINE void MultiWorker::Impl::check_elastic(const Cluster& cluster,
-                                                      const WorkerConnections& connections) const {
+LOCKSTEP_INLINE void MultiWorker::Impl::check_elastic(const Cluster& cluster) const {
   if (cluster.meeting)
     throw ConfigurationError(
         concat({"MultiWorkerMirroredOptions::elastic needs the addresses of all workers, and ",
                 cluster.source, " names that of rank 0 alone: give them in TF_CONFIG"}));
-  if (connections.is_for_one_world())
-    throw ConfigurationError(
-        "MultiWorkerMirroredOptions::elastic with SharedMemory: the memory is made for one number "
-        "of workers; take Auto or Ring<Tcp>");
   elastic_->validate(cluster.world_size());
 }
 

@@ -2,7 +2,6 @@
 // that use them.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,7 +10,6 @@
 
 #include "lockstep/collectives/policies/hierarchical.hpp"
 #include "lockstep/collectives/policies/hierarchical_group.hpp"
-#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -24,10 +22,6 @@ template <CollectivePolicy Policy>
 class PolicyConnections final : public WorkerConnections {
  public:
   using Replica = CollectiveReplica<Hierarchical<Policy>>;
-
-  [[nodiscard]] bool is_for_one_world() const noexcept override {
-    return std::same_as<Policy, SharedMemory>;
-  }
 
   void connect(const Rendezvous& rendezvous, const CommunicationOptions& options) override {
     policy_.reset(new Policy(Policy::connect(rendezvous, options)));

@@ -23,9 +23,6 @@ class WorkerConnections {
   WorkerConnections& operator=(const WorkerConnections&) = delete;
   virtual ~WorkerConnections() = default;
 
-  /// Whether they can serve one fixed number of workers only.
-  [[nodiscard]] virtual bool is_for_one_world() const noexcept = 0;
-
   virtual void connect(const Rendezvous& rendezvous, const CommunicationOptions& options) = 0;
   /// Makes one replica on each thread. All workers must call it.
   virtual void make_replicas(ReplicaThreads& threads, int threads_on_host,
