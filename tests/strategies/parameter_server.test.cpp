@@ -27,6 +27,7 @@
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/training/preemption_signals.hpp"
 #include "support/any_optimizer.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/free_addresses.hpp"
 #include "support/model_testing.hpp"
@@ -144,6 +145,19 @@ TEST_CASE("parameter servers: rounds have the bits of the threads of one process
       CHECK(model.seed() == 10);  // the chief's
     });
     all_went_well(job);
+  }
+}
+
+TEST_CASE("parameter servers: verbose 2 tells the route of updates, as with other strategies") {
+  for (const std::int64_t staleness : {0, 2}) {
+    const CapturedStderr captured;
+    Job job(2, 1, ls::SGD{.learning_rate = 0.1});
+    job.options.max_staleness = staleness;
+    job.run([&](auto& model, int) { model.fit(data(), {.epochs = 1, .verbose = 2}); });
+    all_went_well(job);
+    CHECK(captured.text().find(staleness == 0 ? "; updates: parameter servers, in rounds\n"
+                                              : "; updates: parameter servers, asynchronous\n") !=
+          std::string::npos);
   }
 }
 
