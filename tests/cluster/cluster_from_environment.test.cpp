@@ -202,7 +202,15 @@ TEST_SUITE("cluster_from_environment") {
                                               "RANK=2", "MASTER_PORT=29500", "unset"}));
     CHECK(names(refusal(torchrun + mpirun), {"RANK=2", "OMPI_COMM_WORLD_RANK=1"}));
     CHECK(names(refusal(torchrun - "WORLD_SIZE"), {"RANK=2", "WORLD_SIZE is missing"}));
-    CHECK(names(refusal(torchrun - "MASTER_PORT"), {"MASTER_PORT is missing"}));
+    CHECK(names(refusal(torchrun - "MASTER_PORT"), {"MASTER_PORT is missing; set it, or unset"}));
+    CHECK(names(refusal(torchrun - "MASTER_PORT" - "MASTER_ADDR"),
+                {"MASTER_ADDR, MASTER_PORT are missing; set them, or unset"}));
+    for (const char* wrong : {"a:29500", "tcp://a", "[fd00::1]:29500"}) {
+      CHECK(names(refusal(torchrun + Variables{{"MASTER_ADDR", wrong}}),
+                  {"MASTER_ADDR must be a host alone, without scheme and port", wrong}));
+      CHECK(names(refusal(kubeflow + Variables{{"PET_MASTER_ADDR", wrong}}),
+                  {"PET_MASTER_ADDR must be a host alone", wrong}));
+    }
     CHECK(names(refusal(jax - "JAX_PROCESS_ID"),
                 {"JAX_NUM_PROCESSES=3", "JAX_PROCESS_ID is missing"}));
     CHECK(names(refusal(kubeflow - "PET_MASTER_ADDR"),

@@ -18,6 +18,7 @@ TEST_SUITE("host_list") {
     CHECK(parse_hosts("[fd00::1]:2,[fd00::2]") == Hosts{"fd00::1", "fd00::1", "fd00::2"});
     CHECK(parse_host_file("# two machines\na slots=2\n\n  b:1  # the other\r\nc\n") ==
           Hosts{"a", "a", "b", "c"});
+    CHECK(parse_host_file("a\nb\na slots=2\n") == Hosts{"a", "b", "a", "a"});
     CHECK(parse_host_file("[fd00::1]\tslots=2") == Hosts{"fd00::1", "fd00::1"});
   }
 
@@ -32,6 +33,8 @@ TEST_SUITE("host_list") {
       CAPTURE(wrong);
       CHECK_THROWS_AS((void)parse_host_file(wrong), ConfigurationError);
     }
+    CHECK_THROWS_WITH_AS((void)parse_hosts("a:2,"), doctest::Contains("without spaces"),
+                         ConfigurationError);
     CHECK_THROWS_WITH_AS((void)parse_host_file("a\n\nb:0\n"),
                          doctest::Contains("line 3 of the host file, 'b:0'"), ConfigurationError);
   }

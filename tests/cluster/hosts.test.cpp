@@ -147,6 +147,14 @@ TEST_SUITE("hosts") {
     const Finished both = run_process({PROGRAM_WORKER, "--hosts", "a", "--workers", "2"}, {}, 60s);
     CHECK(both.exit_code == 2);
     CHECK(contains(both.output, "--workers, --hosts and --hostfile"));
+    const TemporaryFolder folder;
+    for (const auto& [path, why] : {std::pair{folder.path("none"), "No such file or directory"},
+                                    {folder.path(), "Is a directory"}}) {
+      const Finished unread = run_process({PROGRAM_WORKER, "--hostfile", path}, {}, 60s);
+      CAPTURE(unread.output);
+      CHECK(unread.exit_code == 2);
+      CHECK(contains(unread.output, "--hostfile: cannot read '" + path + "': " + why));
+    }
     const Finished two_lines =
         run_process(ssh.command("a,b", {"sum"}),
                     meeting_here({{"LOCKSTEP_CLUSTER_SECRET", "one line\nand another"}}), 60s);

@@ -16,8 +16,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 [[nodiscard]] std::vector<std::string> parse_hosts(std::string_view text);
 
 /// Reads a host file: in each line a host, and how many workers it takes, as "a:2", as "a slots=2"
-/// (Open MPI's form) or as "a" for one. Empty lines and what follows a '#' do not count. Throws
-/// ConfigurationError, naming the line.
+/// (Open MPI's form) or as "a" for one. A host in two lines takes the workers of both. Empty
+/// lines and what follows a '#' do not count. Throws ConfigurationError, naming the line.
 [[nodiscard]] std::vector<std::string> parse_host_file(std::string_view text);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

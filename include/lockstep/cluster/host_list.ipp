@@ -56,6 +56,11 @@ LOCKSTEP_INLINE std::vector<std::string> parse_hosts(std::string_view text) {
   for (std::size_t begin = 0, end = 0; end != text.size(); begin = end + 1) {
     end = std::min(text.find(',', begin), text.size());
     const std::string_view entry = text.substr(begin, end - begin);
+    if (entry.empty() && !text.empty())
+      throw ConfigurationError(
+          concat({"--hosts ", printable(text, 200),
+                  ": an entry is empty; write hosts with commas, and without spaces, as in "
+                  "--hosts a:2,b:2"}));
     detail::add_entry(
         entry,
         concat({"--hosts ", printable(text, 200), ": the entry '", printable(entry, 100), "'"}),

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <new>
@@ -95,10 +96,15 @@ LOCKSTEP_INLINE std::optional<int> take_option(const LaunchOption& option,
 }
 
 LOCKSTEP_INLINE std::vector<std::string> read_host_file(const std::string& path) {
+  std::error_code unknown;
+  const bool is_folder = std::filesystem::is_directory(path, unknown);
+  errno = 0;
   std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw ConfigurationError(concat({"--hostfile: cannot read '", path, "'"}));
-  return parse_host_file(text);
+  if (is_folder || !file)
+    throw ConfigurationError(
+        concat({"--hostfile: cannot read '", path, "': ", std::strerror(is_folder ? EISDIR : errno),
+                "; it should be a file with lines such as: a slots=2"}));
+  return parse_host_file(std::string{std::istreambuf_iterator<char>(file), {}});
 }
 
 // What has made this process part of a cluster; empty if nothing has. (TF_CONFIG is not parsed
@@ -119,13 +125,13 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
   const auto host_file = take_text(host_file_option, "a file with a host in each line", arguments);
   const int given = workers.has_value() + hosts.has_value() + host_file.has_value();
   if (given == 0) return std::nullopt;
+  set_log_place({.task = std::string(log_task_of_launcher)});
   const char* const flag = workers ? "--workers" : hosts ? "--hosts" : "--hostfile";
   if (given > 1)
     throw ConfigurationError(
         "--workers, --hosts and --hostfile each say which workers to start; give one of them");
   if (const std::string source = cluster_in_environment(); !source.empty())
     throw ConfigurationError(
-  set_log_place({.task = std::string(log_task_of_launcher)});
         concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ", source,
                 " already makes this process part of one; leave ", flag,
                 " out, or unset these variables"}));

@@ -72,7 +72,7 @@ LOCKSTEP_INLINE Json parse_json(std::string_view text) {
     // bracket is for people.
     std::string what = error.what();
     if (const auto end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
-    refuse_tf_config(concat({"malformed JSON: ", what}));
+    refuse_tf_config(concat({"malformed JSON: ", what, "; ", tf_config_form}));
   }
 }
 

@@ -64,9 +64,10 @@ TEST_CASE("launcher claim: a rank is below the size") {
   CHECK(place("3", "4").rank == 3);
   CHECK(place("3", "4").size == 4);
   CHECK(place("65535", "65536").rank == 65'535);
-  CHECK_THROWS_WITH_AS((void)place("4", "4"),
-                       "the environment variables contradict each other: R=4 must be below S=4",
-                       ConfigurationError);
+  CHECK_THROWS_WITH_AS(
+      (void)place("4", "4"),
+      "the environment variables contradict each other: R=4 must be below S=4; ranks are 0 to 3",
+      ConfigurationError);
   CHECK_THROWS_AS((void)place("0", "0"), ConfigurationError);
   CHECK_THROWS_AS((void)place("-1", "2"), ConfigurationError);
 }

@@ -141,7 +141,7 @@ TEST_SUITE("meeting") {
     });
     CHECK(contains(
         message_of([&] { (void)come({.rank = 1, .size = 4, .address = address}, within(60s)); }),
-        "expects 4 workers, and rank 0 expects 3"));
+        "expects 4 workers, and rank 0 expects 3: start all with the same number"));
     auto first = std::async(std::launch::async, [&] {
       return come({.rank = 1, .size = 3, .address = address}, within(60s));
     });

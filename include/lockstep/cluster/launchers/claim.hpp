@@ -53,6 +53,10 @@ inline constexpr int most_ranks = 65'536;
 [[gnu::cold]] void read_place(const Environment& environment, const char* rank, const char* size,
                               LauncherClaim& claim);
 
+/// The name or the address of a host. Throws ConfigurationError, naming the variable and its value,
+/// when that has a port or a scheme.
+[[nodiscard, gnu::cold]] std::string host_of(const Environment& environment, const char* name);
+
 /// "host:port"; an IPv6 address gets its brackets.
 [[nodiscard]] std::string address_text(std::string_view host, int port);
 

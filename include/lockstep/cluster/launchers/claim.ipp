@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <system_error>
@@ -50,8 +51,19 @@ LOCKSTEP_INLINE void read_place(const Environment& environment, const char* rank
   claim.size = number_of(environment, size, 1, most_ranks);
   claim.rank = number_of(environment, rank, 0, most_ranks - 1);
   if (claim.rank >= claim.size)
-    throw ConfigurationError(concat({"the environment variables contradict each other: ", rank, "=",
-                                     claim.rank, " must be below ", size, "=", claim.size}));
+    throw ConfigurationError(
+        concat({"the environment variables contradict each other: ", rank, "=", claim.rank,
+                " must be below ", size, "=", claim.size, "; ranks are 0 to ", claim.size - 1}));
+}
+
+LOCKSTEP_INLINE std::string host_of(const Environment& environment, const char* name) {
+  const std::string text = text_of(environment, name);
+  const bool has_port = std::ranges::count(text, ':') == 1 || text.find("]:") != std::string::npos;
+  if (has_port || text.find("//") != std::string::npos)
+    throw ConfigurationError(concat({"the environment variable ", name,
+                                     " must be a host alone, without scheme and port, got '",
+                                     printable(text, 100), "'"}));
+  return text;
 }
 
 LOCKSTEP_INLINE std::string address_text(std::string_view host, int port) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lockstep/cluster/launchers/by_hand.hpp"
@@ -43,6 +44,11 @@ inline constexpr std::array<LauncherVariables, 9> known_launchers{{
               "; start the program by one of them, or unset the variables of the other"}));
 }
 
+/// "MASTER_ADDR, MASTER_PORT", and no sentence.
+[[nodiscard]] inline bool is_list(std::string_view missing) {
+  return missing.find(',') != std::string_view::npos && missing.find('(') == std::string_view::npos;
+}
+
 LOCKSTEP_INLINE std::optional<NamedClaim> claim_of_launchers(const Environment& environment,
                                                              std::optional<NamedClaim> taken) {
   std::string incomplete;
@@ -52,7 +58,9 @@ LOCKSTEP_INLINE std::optional<NamedClaim> claim_of_launchers(const Environment& 
     NamedClaim named{launcher.name, std::move(*claim), launcher.may_start_launchers};
     if (!named.claim.missing.empty()) {
       if (incomplete.empty())
-        incomplete = concat({named.text(), ": ", named.claim.missing, " is missing"});
+        incomplete = concat(
+            {named.text(), ": ", named.claim.missing,
+             is_list(named.claim.missing) ? " are missing; set them" : " is missing; set it"});
       continue;
     }
     if (taken) {
@@ -66,7 +74,7 @@ LOCKSTEP_INLINE std::optional<NamedClaim> claim_of_launchers(const Environment& 
     throw ConfigurationError(
         concat({"environment variables of a launcher are incomplete, and would let this process "
                 "train alone: ",
-                incomplete, "; set it, or unset the others"}));
+                incomplete, ", or unset the others"}));
   return taken;
 }
 

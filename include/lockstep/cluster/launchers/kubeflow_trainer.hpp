@@ -30,7 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
     return claim;
   }
   read_place(environment, "PET_NODE_RANK", "PET_NNODES", claim);
-  claim.address = address_text(text_of(environment, "PET_MASTER_ADDR"),
+  claim.address = address_text(host_of(environment, "PET_MASTER_ADDR"),
                                number_of(environment, "PET_MASTER_PORT", 1, 65'535));
   claim.job = concat({"trainer ", claim.address});
   return claim;

@@ -27,7 +27,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   const bool agent_has_port = text_of(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = number_of(environment, "MASTER_PORT", 1, 65'535);
   const int first = !agent_has_port ? port : port <= 65'527 ? port + 1 : port - 8;
-  claim.address = address_text(text_of(environment, "MASTER_ADDR"), first);
+  claim.address = address_text(host_of(environment, "MASTER_ADDR"), first);
   claim.job = concat({"torchrun ", text_of(environment, "TORCHELASTIC_RUN_ID"), " port ", port});
   return claim;
 }

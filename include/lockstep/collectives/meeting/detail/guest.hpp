@@ -92,9 +92,11 @@ class MeetingGuest {
       throw ConfigurationError(
           concat({"start-up: rank 0 at ", meeting_.address,
                   " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ",
-                  meeting_.rank, ", has none"}));
+                  meeting_.rank, ", has none: give all workers the same"}));
     if (!theirs->has_secret && secret_.is_set())
-      return none("has no cluster secret, this worker has one");
+      return none(
+          "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one: give all workers "
+          "the same");
     const MeetingSeal seal(secret_, mine, *theirs);
     const auto proof = next(connection, 2048, in_seconds(2));
     if (!proof || !seal.opened("meeting host", *proof))

@@ -190,10 +190,9 @@ class MeetingHost {
     if (!theirs) return guest.connection.close();  // it speaks something else
     guest.connection.send(guest.mine.text());
     if (theirs->has_secret != secret_.is_set()) {
-      log_guest(guest,
-                theirs->has_secret
-                    ? "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none"
-                    : "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one");
+      log_guest(guest, concat({"has ", theirs->has_secret ? "a" : "no",
+                               " cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has ",
+                               theirs->has_secret ? "none" : "one", ": give all the same"}));
       guest.leaves = true;
       return;
     }
@@ -213,8 +212,8 @@ class MeetingHost {
     if (claim->job != printable(meeting_.job, 500))
       return answer(guest, Kind::other_job, "meets for another job");
     if (claim->size != meeting_.size)
-      return refuse(
-          guest, concat({"expects ", claim->size, " workers, and rank 0 expects ", meeting_.size}));
+      return refuse(guest, concat({"expects ", claim->size, " workers, and rank 0 expects ",
+                                   meeting_.size, ": start all with the same number"}));
     if (claim->rank < 1 || claim->rank >= meeting_.size)
       return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
                                    ", as rank 0 is here"}));
@@ -230,8 +229,9 @@ class MeetingHost {
       contest.last = now;
       if (now - contest.first < MeetingConnection::silence + std::chrono::seconds(2))
         return guest.connection.close();
-      return refuse(guest, concat({"claims to be rank ", claim->rank,
-                                   ", and so does the worker at ", address}));
+      return refuse(
+          guest, concat({"claims to be rank ", claim->rank, ", and so does the worker at ", address,
+                         ": each needs a rank of its own"}));
     }
     const bool has_host =
         !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
