@@ -188,6 +188,7 @@ TEST_SUITE("run") {
                              R"("message":"wrong data"})") != std::string::npos);
     const Finished launched = work({"--workers", "1", "throw", "data"}, {{"LOCKSTEP_LOG", "json"}});
     CHECK(launched.output.starts_with(R"({"time":")"));
+    CHECK(launched.output.find(R"("level":"error","task":"launcher")") != std::string::npos);
     CHECK(launched.output.find(R"("message":"worker 0 failed first: exit code 1"})") !=
           std::string::npos);
     // The launcher has named the run, for itself and for the worker.

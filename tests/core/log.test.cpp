@@ -41,6 +41,11 @@ TEST_CASE("log_line: a structured line has time, level, task, rank, run and text
   ::setenv("LOCKSTEP_RUN_ID", "", 1);
   CHECK(without_time(structured_log_line("empty")).find("\"run\":\"job") != std::string::npos);
   ::unsetenv("LOCKSTEP_RUN_ID");
+  CHECK(structured_log_line("l", lockstep::LogLevel::warning).find("\"warning\"") !=
+        std::string::npos);
+  CHECK(structured_log_line("l", lockstep::LogLevel::error).find("\"error\"") != std::string::npos);
+  CHECK(structured_log_line("error: l", lockstep::LogLevel::warning).find("\"error\"") !=
+        std::string::npos);
   set_log_place({.task = "ps", .index = 0});
   CHECK(without_time(structured_log_line("served")) ==
         "\"level\":\"info\",\"task\":\"ps\",\"index\":0,\"message\":\"served\"}\n");

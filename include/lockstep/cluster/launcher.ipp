@@ -100,7 +100,7 @@ class Launcher {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
     const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done() &&
                        (!worker.task.is_server || workers_.any_worker_lives());
-    log_line(
+    warn(
         concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
                 "), but its process still exists: it is killed",
                 again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"})
@@ -108,6 +108,8 @@ class Launcher {
     worker.hung = std::move(hung);
     worker.process.signal(SIGKILL);
   }
+
+  static void warn(const std::string& text) { log_line(text, LogLevel::warning); }
 
   // --- the end of processes ----------------------------------------------------------------------
 
@@ -162,8 +164,8 @@ class Launcher {
 
   void tell_how_to_start_again(Worker& worker) {
     worker.process.close_port();
-    log_line(concat({worker.name(), " ended (", worker.how_it_ended(), elastic_.outlook(),
-                     workers_.command(worker)}));
+    warn(concat({worker.name(), " ended (", worker.how_it_ended(), elastic_.outlook(),
+                 workers_.command(worker)}));
   }
 
   // A worker that ended with 0 is needed again if the chief, which leaves last, was killed before
@@ -175,8 +177,8 @@ class Launcher {
   void restart(Worker& worker) {
     --worker.restarts_left;
     if (!worker.hung)
-      log_line(concat({worker.name(), " ended (", worker.how_it_ended(), ") and is started again; ",
-                       worker.restarts_left, " restarts left"}));
+      warn(concat({worker.name(), " ended (", worker.how_it_ended(), ") and is started again; ",
+                   worker.restarts_left, " restarts left"}));
     start_again(worker);
     if (workers_.has_servers()) return;  // it needs no other worker
     has_restarted_ = true;
@@ -239,8 +241,7 @@ class Launcher {
   void kill_those_that_delay_the_stop() {
     for (Worker& worker : workers_) {
       if (!worker.delays_stop()) continue;
-      log_line(
-          concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
+      warn(concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
       worker.hung.emplace();
       worker.process.signal(SIGKILL);
     }

@@ -1,12 +1,16 @@
 // Log lines on standard error.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+enum class LogLevel : std::uint8_t { info, warning, error };
+
 namespace detail {
 
 /// How a structured line begins.
@@ -42,13 +46,15 @@ void find_log_place_by(LogPlace (*find)()) noexcept;
 /// The line for a text, which may begin with its level, "warning: " or "error: ":
 /// {"time":"2026-11-22T18:30:00.123Z","level":"info","task":"worker","index":1,"rank":1,"run":"7",
 /// "message":"..."} and a new line. What is not known, or does not exist, is left out.
-[[nodiscard]] std::string structured_log_line(std::string_view text);
+[[nodiscard]] std::string structured_log_line(std::string_view text,
+                                              LogLevel level = LogLevel::info);
 
 }  // namespace detail
 
 /// Writes "lockstep: <text>" and a new line to stderr, in one piece, so that the lines of several
-/// threads and processes do not mix; with LOCKSTEP_LOG=json in the environment, a structured line.
-void log_line(std::string_view text) noexcept;
+/// threads and processes do not mix; with LOCKSTEP_LOG=json in the environment, a structured line,
+/// which alone shows the level of a text that does not begin with "warning: " or "error: ".
+void log_line(std::string_view text, LogLevel level = LogLevel::info) noexcept;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

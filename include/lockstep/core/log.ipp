@@ -92,11 +92,13 @@ LOCKSTEP_INLINE std::string utc_text(std::chrono::system_clock::time_point time)
   return concat({date, std::string_view(thousandths).substr(1), "Z"});
 }
 
-LOCKSTEP_INLINE std::string structured_log_line(std::string_view text) {
-  std::string_view level = "info";
+LOCKSTEP_INLINE std::string structured_log_line(std::string_view text, LogLevel level) {
+  std::string_view name = level == LogLevel::info      ? "info"
+                          : level == LogLevel::warning ? "warning"
+                                                       : "error";
   for (const std::string_view each : {"warning", "error"})
     if (text.starts_with(each) && text.substr(each.size()).starts_with(": ")) {
-      level = each;
+      name = each;
       text.remove_prefix(each.size() + 2);
       break;
     }
@@ -104,7 +106,7 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text) {
   const std::string given = given_run_name();
   const std::string& run = given.empty() ? place.run : given;
   return concat({structured_log_begin, utc_text(std::chrono::system_clock::now()),
-                 "\",\"level\":\"", level, "\"",
+                 "\",\"level\":\"", name, "\"",
                  place.task.empty() ? "" : concat({",\"task\":", json_text(place.task)}),
                  place.index < 0 ? "" : concat({",\"index\":", place.index}),
                  place.rank < 0 ? "" : concat({",\"rank\":", place.rank}),
@@ -116,11 +118,11 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text) {
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE void log_line(std::string_view text) noexcept {
+LOCKSTEP_INLINE void log_line(std::string_view text, LogLevel level) noexcept {
   try {
     std::string line;
     if (detail::logs_are_structured()) {
-      line = detail::structured_log_line(text);
+      line = detail::structured_log_line(text, level);
     } else {
       line = "lockstep: ";
       line += text;

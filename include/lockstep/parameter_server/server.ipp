@@ -188,7 +188,8 @@ LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection, const s
     name_stranger(host, untrusted.what());
   } catch (const WorkerRefused& refused) {
     place_.say(concat({"worker ", rank, " is turned away: ", refused.what(),
-                       "; the server waits for those that it can serve"}));
+                       "; the server waits for those that it can serve"}),
+               LogLevel::warning);
     if (member != nullptr) leave(*member, std::nullopt);
   } catch (const ConnectionLost& lost) {
     if (member != nullptr) leave(*member, lost.what());
@@ -240,7 +241,8 @@ LOCKSTEP_INLINE void ParameterServer::leave(PsMember& member, std::optional<std:
   member.connection = nullptr;
   if (why && !member.has_left && !members_.is_stopping)
     place_.say(concat({"worker ", members_.rank_of(member), " is lost: ", *why,
-                       "; the others go on, and it may come back"}));
+                       "; the others go on, and it may come back"}),
+               LogLevel::warning);
   member.is_training = member.is_waiting = member.has_sent = member.pulls = false;
   fits_.end_round_if_complete();
   members_.changed.notify_all();

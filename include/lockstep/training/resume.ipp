@@ -238,7 +238,8 @@ void survive(RunningFit<T>& fit, const CollectiveError& error) {
                   ? "; this worker waits for the others, and goes on from the last backup"
               : fit.is_elastic() ? "; this worker keeps its state, and waits for the others"
                                  : "; this worker keeps its state and waits until all are together "
-                                   "again"}));
+                                   "again"}),
+      LogLevel::warning);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -46,7 +46,7 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
     return static_cast<int>(interrupted_by == SIGINT ? ExitCode::interrupted
                                                      : ExitCode::terminated);
   }
-  log_line(concat({first->name(), " failed first: ", first->how_it_ended()}));
+  log_line(concat({first->name(), " failed first: ", first->how_it_ended()}), LogLevel::error);
   return first->end.code;
 }
 

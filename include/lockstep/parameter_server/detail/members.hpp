@@ -13,6 +13,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/parameter_server/connection.hpp"
 #include "lockstep/parameter_server/options.hpp"
 
@@ -26,7 +27,7 @@ struct PsPlace {
   std::string address{};
 
   /// On stderr, with the server's name.
-  void say(std::string_view text) const;
+  void say(std::string_view text, LogLevel level = LogLevel::info) const;
 };
 
 /// A rank, and the process that has it at the moment.

@@ -5,14 +5,13 @@
 #include <span>
 #include <utility>
 
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/detail/members.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE void PsPlace::say(std::string_view text) const {
-  log_line(concat({"parameter server ", index, " (", address, "): ", text}));
+LOCKSTEP_INLINE void PsPlace::say(std::string_view text, LogLevel level) const {
+  log_line(concat({"parameter server ", index, " (", address, "): ", text}), level);
 }
 
 LOCKSTEP_INLINE void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code) {

@@ -255,7 +255,7 @@ class MeetingHost {
   void log_guest(const Guest& guest, std::string_view what) {
     std::string text = concat({"start-up: a process at ", guest.ip, " ", what});
     if (text == last_logged_ && Clock::now() < logged_ + std::chrono::seconds(5)) return;
-    log_line(concat({text, "; it is turned away"}));
+    log_line(concat({text, "; it is turned away"}), LogLevel::warning);
     last_logged_ = std::move(text);
     logged_ = Clock::now();
   }

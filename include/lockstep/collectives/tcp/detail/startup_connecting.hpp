@@ -152,7 +152,8 @@ class StartupConnecting {
     if (!connection->incoming)
       contention_.name_doubt(connection->peer, problem, patience);
     else if (std::exchange(doubted_, problem) != problem)
-      log_line(concat({"a process at ", connection->host(), " ", problem, "; it is turned away"}));
+      log_line(concat({"a process at ", connection->host(), " ", problem, "; it is turned away"}),
+               LogLevel::warning);
     fail(connection, problem);
   }
 
