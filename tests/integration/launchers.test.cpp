@@ -16,16 +16,16 @@
 #include <thread>
 #include <vector>
 
-#include "support/process.hpp"
 #include "support/messages.hpp"
+#include "support/process.hpp"
 #include "support/skip.hpp"
 #include "support/slurm.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
-using lockstep_test::TemporaryFolder;
 using lockstep_test::contains;
+using lockstep_test::TemporaryFolder;
 
 namespace {
 

@@ -25,8 +25,8 @@
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
-using lockstep_test::TemporaryFolder;
 using lockstep_test::contains;
+using lockstep_test::TemporaryFolder;
 
 namespace {
 

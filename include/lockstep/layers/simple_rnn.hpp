@@ -69,10 +69,10 @@ struct SimpleRNNCell {
 }  // namespace detail
 
 /// h = tanh(x W + h U + b) for each token x of a Sequence<T, features>, with the state h, which is
-/// zero at first; Activation takes the place of tanh. Output and masks: as of LSTM. Variables, as in
-/// Keras: simple_rnn_cell/kernel W [features x Units], simple_rnn_cell/recurrent_kernel U [Units x
-/// Units], simple_rnn_cell/bias b [Units]. Elman, "Finding structure in time", Cognitive Science 14
-/// (2), 1990.
+/// zero at first; Activation takes the place of tanh. Output and masks: as of LSTM. Variables, as
+/// in Keras: simple_rnn_cell/kernel W [features x Units], simple_rnn_cell/recurrent_kernel U [Units
+/// x Units], simple_rnn_cell/bias b [Units]. Elman, "Finding structure in time", Cognitive Science
+/// 14 (2), 1990.
 template <std::size_t Units, SimpleRNNOptions Options = SimpleRNNOptions{}, class Activation = Tanh>
 struct SimpleRNN : detail::RecurrentLayer<detail::SimpleRNNCell<Activation>, Units, Options> {
   static constexpr std::string_view name = "simple_rnn";

@@ -46,8 +46,9 @@ concept SizedMetric = requires {
 ///     they train together, and a saved state with a program; default: the name.
 ///  6. `metric.validate()`: throws ConfigurationError for options that make no sense; compile calls
 ///     it.
-///  7. `metric.report(state, set)`: calls set(suffix, figure), with a std::string_view and a double,
-///     for each of several figures, whose keys are the name with that suffix; in place of result.
+///  7. `metric.report(state, set)`: calls set(suffix, figure), with a std::string_view and a
+///     double, for each of several figures, whose keys are the name with that suffix; in place of
+///     result.
 ///  8. `M::is_weighted`, true: the weights are those of the samples (sample_weight, class_weight).
 ///     By default these do not count in metrics; see Weighted.
 ///

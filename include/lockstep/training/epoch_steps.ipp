@@ -95,8 +95,8 @@ bool EpochSteps<T>::make_step() {
 template <class T>
 bool EpochSteps<T>::have_met() {
   const std::optional<std::int64_t> together = updater_.steps_together();
-  // This rank's data may have ended before. (Not where places are in samples: there, all ranks share
-  // each batch.)
+  // This rank's data may have ended before. (Not where places are in samples: all ranks share each
+  // batch there.)
   if (together && *together > 0) {
     const std::int64_t missed = *together - alone_ - 1;
     iteration_ += missed;

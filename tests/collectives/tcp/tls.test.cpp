@@ -23,8 +23,8 @@ using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep::detail::TlsSession;
 using lockstep_test::Authority;
-using lockstep_test::TemporaryFolder;
 using lockstep_test::contains;
+using lockstep_test::TemporaryFolder;
 
 namespace {
 
