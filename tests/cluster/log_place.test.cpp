@@ -60,6 +60,11 @@ TEST_CASE("log place: of the launchers that name one address, also where that is
 TEST_CASE("log place: a process that is alone has rank 0; one that cannot know it has none") {
   CHECK(place_in({}) == "worker 0, rank 0, run ");
   CHECK(place_in({{"TF_CONFIG", "{}"}}) == "worker 0, rank 0, run ");
+  CHECK(place_in({{"RANK", "0"},
+                  {"WORLD_SIZE", "1"},
+                  {"MASTER_ADDR", "a"},
+                  {"MASTER_PORT", "29500"},
+                  {"TORCHELASTIC_RUN_ID", "x"}}) == "worker 0, rank 0, run ");
   CHECK(place_in({{"TF_CONFIG", "{"}}) == " -1, rank -1, run ");
   CHECK(place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}}) == " -1, rank -1, run ");
   CHECK(place_in({{"LOCKSTEP_RANK", "7"},

@@ -368,7 +368,7 @@ TEST_CASE("elastic: in rounds, a worker is lost and another one comes: these wor
       CAPTURE(kind[0]);
       CAPTURE(victim);
       const lockstep_test::TemporaryFolder folder, copy;
-      Words options{"step_ms=5", "wait_ms=300", "epochs=8", "steps=40"};
+      Words options{"step_ms=5", "wait_ms=300", "epochs=16", "steps=40"};
       options.insert(options.end(), kind.begin(), kind.end());
       Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
       wait_for_file(folder.path("training_state"));
@@ -405,7 +405,7 @@ TEST_CASE("elastic: in rounds, a batch that follows the world: the same as these
       CAPTURE(kind[0]);
       CAPTURE(victim);
       const lockstep_test::TemporaryFolder folder, copy;
-      Words options{"step_ms=5", "wait_ms=300", "epochs=8", "steps=40", "min=2", "follows=1"};
+      Words options{"step_ms=5", "wait_ms=300", "epochs=16", "steps=40", "min=2", "follows=1"};
       options.insert(options.end(), kind.begin(), kind.end());
       Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
       wait_for_file(folder.path("training_state"));

@@ -40,14 +40,14 @@ std::vector<Json> log_of(const std::string& output) {
   return lines;
 }
 
-/// "worker 1, rank 1": who has written lines, with the number of these.
+/// "worker 1, rank 1": the processes that have written lines, with the number of these.
 std::map<std::string, int> writers(const std::vector<Json>& lines) {
   std::map<std::string, int> count;
   for (const Json& line : lines) {
-    std::string who = line.value("task", "");
-    if (line.contains("index")) who += " " + std::to_string(line["index"].get<int>());
-    if (line.contains("rank")) who += ", rank " + std::to_string(line["rank"].get<int>());
-    ++count[who];
+    std::string writer = line.value("task", "");
+    if (line.contains("index")) writer += " " + std::to_string(line["index"].get<int>());
+    if (line.contains("rank")) writer += ", rank " + std::to_string(line["rank"].get<int>());
+    ++count[writer];
   }
   return count;
 }
@@ -67,10 +67,10 @@ TEST_CASE("log lines: of two workers, each names its process, and all the same r
   CAPTURE(finished.output);
   CHECK(finished.exit_code == 1);
   const auto lines = log_of(finished.output);
-  const auto who = writers(lines);
-  CHECK(who.size() == 3);
+  const auto found = writers(lines);
+  CHECK(found.size() == 3);
   for (const char* const name : {"worker 0, rank 0", "worker 1, rank 1", "launcher"})
-    CHECK_MESSAGE(who.contains(name), name);
+    CHECK_MESSAGE(found.contains(name), name);
   CHECK(runs(lines).size() == 1);
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("log lines: parameter servers name their task, under the launcher and 
   CAPTURE(finished.output);
   CHECK(finished.exit_code == 0);
   const auto lines = log_of(finished.output);
-  const auto who = writers(lines);
-  for (const char* const name : {"ps 0", "ps 1"}) CHECK_MESSAGE(who.contains(name), name);
+  const auto found = writers(lines);
+  for (const char* const name : {"ps 0", "ps 1"}) CHECK_MESSAGE(found.contains(name), name);
   CHECK(runs(lines).size() == 1);
 
   const std::string server = free_addresses(1).front();

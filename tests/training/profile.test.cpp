@@ -108,8 +108,8 @@ TEST_CASE(
       CHECK(counts.at("backward") <= counts.at("forward"));
       CHECK(counts.at("optimizer") == steps);
       CHECK(counts.at("loss and metrics") == steps);
-      CHECK(counts.contains("collective") ==
-            (replicas > 1));  // alone, there is no other to wait for
+      // Alone, there is no other to wait for.
+      CHECK(counts.contains("collective") == (replicas > 1));
       if (replicas > 1) CHECK(counts.at("collective") >= steps);
       CHECK(counts.at("input") >= steps);
     }

@@ -12,8 +12,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// job; where all addresses are listed, the chief's, which is the same in all processes.
 [[nodiscard]] LogPlace log_place_of(const Cluster& cluster);
 
-/// The same before the program has asked for its cluster; nothing where the environment contradicts
-/// itself, which is an error when the program asks.
+/// The same before the program has asked for its cluster; nothing where TF_CONFIG or the launcher's
+/// variables cannot be understood, which is an error when the program asks.
 [[nodiscard]] LogPlace log_place_from(const Environment& environment);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -28,7 +28,7 @@ LOCKSTEP_INLINE LogPlace log_place_from(const Environment& environment) {
       if (const Cluster cluster = parse_tf_config(config); !cluster.is_alone())
         return log_place_of(cluster);
     const auto taken = claim_of_launchers(environment, std::nullopt);
-    if (!taken) return log_place_of({});
+    if (!taken || taken->claim.size == 1) return log_place_of({});
     return {.task = to_string(TaskType::worker),
             .index = taken->claim.rank,
             .rank = taken->claim.rank,

@@ -16,7 +16,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// y = x, for samples of any shape: `ActivityRegularization<L2{1e-4}>` after a layer. The penalty
 /// of all values of a sample, in the mean over the samples, is added to the loss, in training and
-/// in evaluate. As in Keras, that of the tokens of a sequence is summed, masked or not.
+/// in evaluate. As in Keras, that of the tokens of a sequence is summed, masked or not. A training
+/// step with it sums two numbers over the ranks once more: all of them must make it.
 template <Regularizer Penalty>
 struct ActivityRegularization {
   static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0,

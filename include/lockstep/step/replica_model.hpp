@@ -61,10 +61,12 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 ///
 /// apply and minimize sum the gradients of all replicas and divide by the number of all rows, so
 /// that the mean over the global batch is minimised. They are calls of all ranks: each makes the
-/// same ones in the same order, a rank without samples too, and ends its loop at the same step. The
-/// bits are those of fit on the same batches. (With gradient_accumulation_steps, parameters change
-/// with the last call of so many; gradients are reduced in each, since the model may be saved
-/// between them.) Nothing is allocated once the largest batch has been seen.
+/// same ones in the same order, a rank without samples too, and ends its loop at the same step. So
+/// is gradients, where a layer sums over ranks (`synchronized` BatchNormalization,
+/// ActivityRegularization). The bits are those of fit on the same batches. (With
+/// gradient_accumulation_steps, parameters change with the last call of so many; gradients are
+/// reduced in each, since the model may be saved between them.) Nothing is allocated once the
+/// largest batch has been seen.
 ///
 /// `loss` is the one that compile was given, where it is left out; or an object that satisfies
 /// Loss; or a program's own function with the arguments of Loss::compute,

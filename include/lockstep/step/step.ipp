@@ -117,11 +117,11 @@ void record(const Parts<T>& parts, const StepContext& context, const BatchLoader
 template <class T>
 void report(const Program<T>& program, const StatusBlock& status, Logs& logs,
             const std::string& prefix) {
-  const double rows = status[StatusBlock::rows];
-  logs.set(prefix + "loss",
-           rows > 0 ? status[StatusBlock::loss_sum] / rows +
-                          status[StatusBlock::penalty_sum] / status[StatusBlock::samples]
-                    : 0.0);
+  const auto mean = [&](StatusBlock::Field sum, StatusBlock::Field count) {
+    return status[count] > 0 ? status[sum] / status[count] : 0.0;
+  };
+  logs.set(prefix + "loss", mean(StatusBlock::loss_sum, StatusBlock::rows) +
+                                mean(StatusBlock::penalty_sum, StatusBlock::samples));
   program.report_metrics(status.metrics(), logs, prefix);
 }
 

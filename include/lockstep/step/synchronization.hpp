@@ -53,8 +53,8 @@ struct DiLoCo {
 ///   ranks. Other numbers of ranks can continue too; rank r then gets the slots that rank r mod n
 ///   of the n saved ones had.
 /// - Clipping, constraints, weight decay, schedules and stop_on_non_finite act in each rank's own
-///   steps. Constraints hold after the outer update too. A layer that sums over replicas
-///   (BatchNormalization's `synchronized`) sums over its own rank alone.
+///   steps. Constraints hold after the outer update too. What sums over replicas
+///   (BatchNormalization's `synchronized`, ActivityRegularization) sums over its own rank alone.
 ///
 /// A rank whose data end early waits at each meeting for the others' rounds: the communication
 /// option progress_timeout must be longer than a round.

@@ -31,7 +31,7 @@ struct LaunchedWorker {
   bool by_peer = false;                             ///< it failed because another worker did
   bool by_launcher = false;                         ///< it had been told to stop
   std::optional<HungWorker> hung{};                 ///< it was killed for that
-  std::optional<Clock::time_point> lost_another{};  ///< when; it has not connected since then
+  std::optional<Clock::time_point> lost_another{};  ///< and has not connected since
   bool keeps_others_waiting = false;                ///< since they were told to stop
   bool has_agreed_to_stop = false;
   /// It has ended with 0, and is started again then, unless the chief has ended with 0 too.

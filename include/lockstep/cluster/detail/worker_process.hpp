@@ -64,7 +64,7 @@ struct WorkerProgram {
   const Descriptor& input;           // their standard input
   const IgnoredSignals& not_theirs;  // ignored by this process, and not by them
   RemoteStart remote{};              // of those on other hosts
-  std::string run{};                 // its name in the log, if they shall be told
+  std::string run{};                 // the run's name in their log, if it is for us to give
 };
 
 /// How a process has ended.

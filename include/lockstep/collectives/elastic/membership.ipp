@@ -103,8 +103,8 @@ class Membership::Impl {
   using Guest = detail::FormationGuest;
   using Message = detail::FormationMessage;
 
-  static constexpr std::chrono::seconds introduction{
-      10};  // within which a caller says which process it is
+  /// Within which a caller says which process it is.
+  static constexpr std::chrono::seconds introduction{10};
 
   struct Called {
     std::unique_ptr<Talk> talk;
