@@ -34,18 +34,13 @@ class KnownLogPlace {
     find_ = find;
   }
   [[nodiscard]] LogPlace place() {
-    std::unique_lock lock(mutex_);
-    if (const auto find = std::exchange(find_, nullptr); find != nullptr) {
-      lock.unlock();  // it may write a line of its own
-      LogPlace found = find();
-      lock.lock();
-      if (place_.task.empty()) place_ = std::move(found);
-    }
+    const std::lock_guard lock(mutex_);
+    if (const auto find = std::exchange(find_, nullptr); find != nullptr) place_ = find();
     return place_;
   }
 
  private:
-  std::mutex mutex_{};
+  std::recursive_mutex mutex_{};  // what finds the place may write a line of its own
   LogPlace place_{};
   LogPlace (*find_)() = nullptr;  // until it has been asked
 };

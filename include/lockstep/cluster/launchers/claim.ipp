@@ -57,7 +57,7 @@ LOCKSTEP_INLINE void read_place(const Environment& environment, const char* rank
 }
 
 LOCKSTEP_INLINE std::string host_of(const Environment& environment, const char* name) {
-  const std::string text = text_of(environment, name);
+  std::string text = text_of(environment, name);
   const bool has_port = std::ranges::count(text, ':') == 1 || text.find("]:") != std::string::npos;
   if (has_port || text.find("//") != std::string::npos)
     throw ConfigurationError(concat({"the environment variable ", name,
