@@ -35,7 +35,10 @@ class KnownLogPlace {
   }
   [[nodiscard]] LogPlace place() {
     const std::lock_guard lock(mutex_);
-    if (const auto find = std::exchange(find_, nullptr); find != nullptr) place_ = find();
+    if (const auto find = std::exchange(find_, nullptr); find != nullptr) {
+      LogPlace found = find();
+      if (place_.task.empty()) place_ = std::move(found);  // what the program has said counts
+    }
     return place_;
   }
 
