@@ -35,6 +35,14 @@
 #define LOCKSTEP_INLINE
 #endif
 
+// A virtual member that an .ipp defines is declared with this. Without it, compilers make code of
+// its class in every program, whether the program uses the class or not.
+#if defined(LOCKSTEP_COMPILED)
+#define LOCKSTEP_INLINE_VIRTUAL
+#else
+#define LOCKSTEP_INLINE_VIRTUAL inline
+#endif
+
 // Templates whose arguments are nearly always the same are instantiated in lockstep::compiled too:
 //   LOCKSTEP_INSTANCE(void f<float>(const float*));
 // (Its sources, which cmake/compiled/write_source.cmake writes, make definitions of them.)

@@ -44,7 +44,7 @@ class ConnectedServers final : public ParameterServers {
   void say_goodbye() noexcept override {
     if (client_) client_->say_goodbye();
   }
-  void serve(ShardKeeper& keeper) override;
+  LOCKSTEP_INLINE_VIRTUAL void serve(ShardKeeper& keeper) override;
 
  private:
   const ParameterServerOptions options_;

@@ -40,12 +40,12 @@ class RingFlow final : public Flow {
 
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return bytes_to_send_; }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return bytes_to_receive_; }
-  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override;
-  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override;
-  [[nodiscard]] std::span<const std::byte> outgoing() override;
-  void sent(std::size_t bytes) override;
-  [[nodiscard]] std::span<std::byte> incoming() override;
-  void received(std::size_t bytes) override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::uint64_t rest_of_part_to_send() const override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::uint64_t rest_of_part_to_receive() const override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::span<const std::byte> outgoing() override;
+  LOCKSTEP_INLINE_VIRTUAL void sent(std::size_t bytes) override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::span<std::byte> incoming() override;
+  LOCKSTEP_INLINE_VIRTUAL void received(std::size_t bytes) override;
 
  private:
   [[nodiscard]] bool is_native() const noexcept { return wire_ == Wire::native; }

@@ -56,8 +56,8 @@ class SharedArrival final : public ExternalEvent {
  public:
   SharedArrival(SharedHome& other, std::uint32_t number) : home_(other), wanted_(number) {}
 
-  [[nodiscard]] bool has_come() override;
-  void sleep(std::chrono::milliseconds most) override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL bool has_come() override;
+  LOCKSTEP_INLINE_VIRTUAL void sleep(std::chrono::milliseconds most) override;
   /// For the rank whose home it is: those that sleep until it comes wake up.
   static void wake(SharedHome& own) noexcept;
 
