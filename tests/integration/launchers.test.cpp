@@ -188,12 +188,11 @@ TEST_SUITE("launchers [needs torchrun]") {
 TEST_SUITE("launchers [needs slurm]") {
   TEST_CASE("srun -n 4, and a batch job that is told to stop, saves, is queued again and goes on") {
     const char* const test = "Slurm";
-    if (!has_programs(test, {"slurmctld", "slurmd", "srun", "sbatch", "scontrol", "scancel",
-                             "sinfo", "squeue"}))
+    if (!has_programs(test, {"munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol",
+                             "scancel", "sinfo", "squeue"}))
       return;
     Slurm slurm;
-    if (!slurm.is_up())
-      return skip(test, "slurmd and slurmctld that work without munge, mostly as root");
+    if (!slurm.is_up()) return skip(test, "slurmd and slurmctld that run jobs, mostly as root");
 
     const Finished four =
         slurm.run({"srun", "-n", "4", PROGRAM_SURVIVOR, slurm.path("four"), "verbose=2"});

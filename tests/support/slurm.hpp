@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -46,11 +47,13 @@ inline bool has_programs(std::string_view test, const std::vector<std::string>& 
   return true;
 }
 
-/// slurmctld and slurmd, which trust every process of this machine: without munge. The node has
-/// more cores than the machine may have.
+/// slurmctld and slurmd with a munged of their own. The node has more cores than the machine may
+/// have.
 class Slurm {
  public:
   Slurm() {
+    const std::string socket = folder_.path("munge.socket");
+    start_munge(socket);
     char host[256] = "";
     ::gethostname(host, sizeof host - 1);
     const std::string name = std::string(host).substr(0, std::string_view(host).find('.'));
@@ -59,8 +62,8 @@ class Slurm {
         << "ClusterName=test\nSlurmctldHost=" << name
         << "(127.0.0.1)\nSlurmctldPort=" << free_port() << "\nSlurmdPort=" << free_port()
         << "\nSlurmUser=" << user << "\nSlurmdUser=" << user
-        << "\nAuthType=auth/none\nCredType=cred/none\nStateSaveLocation=" << folder_.path()
-        << "/state\nSlurmdSpoolDir=" << folder_.path()
+        << "\nAuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket=" << socket
+        << "\nStateSaveLocation=" << folder_.path() << "/state\nSlurmdSpoolDir=" << folder_.path()
         << "/spool\nSlurmctldPidFile=" << folder_.path()
         << "/slurmctld.pid\nSlurmdPidFile=" << folder_.path()
         << "/slurmd.pid\nSlurmctldLogFile=" << folder_.path()
@@ -116,6 +119,19 @@ class Slurm {
   }
 
  private:
+  void start_munge(const std::string& socket) {
+    const std::string key = folder_.path("munge.key");
+    std::ofstream(key) << "the key of one test, which all of its processes know by this file";
+    std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+    // (By force, as the folder is this user's alone.)
+    munge_ = std::make_unique<Process>(std::vector<std::string>{
+        find_program("munged"), "--foreground", "--force", "--key-file=" + key,
+        "--socket=" + socket, "--pid-file=" + folder_.path("munged.pid"),
+        "--log-file=" + folder_.path("munged.log"), "--seed-file=" + folder_.path("munged.seed")});
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < end && !std::filesystem::exists(socket))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   static int free_port() {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in name{};
@@ -129,7 +145,7 @@ class Slurm {
   }
 
   lockstep_test::TemporaryFolder folder_;
-  std::unique_ptr<Process> controller_, node_;
+  std::unique_ptr<Process> munge_, controller_, node_;
   bool answers_ = false;
 };
 
