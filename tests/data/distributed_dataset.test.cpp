@@ -4,6 +4,7 @@
 
 #include "data/support.hpp"
 #include "lockstep/data/files.hpp"
+#include "lockstep/data/filter.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -306,6 +307,23 @@ TEST_SUITE("Keras: AutoShardPolicy") {
     check(with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(5).repeat(3).batch(4),
                AutoShardPolicy::file),
           {2, 1});
+  }
+
+  TEST_CASE("data that end although they promised more have no next part") {
+    const auto none = numbers(6).filter([](const auto&) { return false; });
+    const auto check = [](const auto& dataset) {
+      ls::DistributedDataset rank(dataset, ls::DistributionContext{2, 1});
+      for (const bool after_seek : {false, true}) {
+        rank.begin({});
+        if (after_seek) rank.seek(0);
+        CHECK(rank.has_next());
+        CHECK_FALSE(rank.next());
+        CHECK_FALSE(rank.has_next());
+        CHECK_FALSE(rank.next());
+      }
+    };
+    check(none.repeat().batch(4));
+    check(none.repeat().take(13).batch(2));
   }
 
   TEST_CASE("endless data have always a next part") {

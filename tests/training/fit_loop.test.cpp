@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/data/filter.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/optimizers/schedules/cosine_decay.hpp"
 #include "support/captured_stderr.hpp"
@@ -116,6 +117,27 @@ TEST_CASE("fit: data of unknown length that are empty are an error") {
   CHECK(contains(
       message_of<ls::DataError>([&] { trainer.fit(rows(), {.validation_data = validation}); }),
       "validation_data is empty"));
+}
+
+TEST_CASE("fit: data that end although they repeat forever, or were to be more, end training") {
+  const TinyData data(12);
+  const auto samples = ls::from_tensor_slices(data.x, data.y);
+  const auto none = samples.filter([](const auto&) { return false; });
+  for (const int replicas : {1, 3}) {
+    TinyTrainer trainer({.replicas = replicas});
+    CHECK(contains(message_of<ls::DataError>(
+                       [&] { trainer.fit(none.repeat().batch(4), {.steps_per_epoch = 2}); }),
+                   "training data is empty"));
+    CHECK(contains(
+        message_of<ls::DataError>([&] { trainer.fit(none.repeat().take(13).batch(2), {}); }),
+        "training data is empty"));
+    RowDataset fewer(data, 5);
+    fewer.reported_cardinality = 7;
+    const CapturedStderr captured;
+    trainer.fit(fewer, {.epochs = 2, .steps_per_epoch = 5});
+    CHECK(contains(captured.text(), "the data ran out"));
+    CHECK(trainer.iterations() == 3);
+  }
 }
 
 TEST_CASE("fit: wrong options and data are refused before any work") {

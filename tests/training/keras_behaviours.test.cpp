@@ -249,7 +249,7 @@ TEST_CASE("fit: data that end early are a warning with the batches needed, and t
   for (auto at = text.find("warning"); at != std::string::npos; at = text.find("warning", at + 1))
     ++said;
   CHECK(said == 3);  // the chief's alone
-  CHECK(contains(text, "after epoch 2: steps_per_epoch * epochs needs 12 batches; use repeat()"));
+  CHECK(contains(text, "after epoch 2: 4 epochs of 3 steps need more batches; use repeat()"));
 }
 
 TEST_CASE("fit: wrong options are errors before any work, on every worker") {

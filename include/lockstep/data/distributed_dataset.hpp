@@ -93,7 +93,8 @@ class DistributedDataset {
       ++part_;
     } else {
       batch_size_ = static_cast<std::size_t>(dataset_.next());
-      part_ = batch_size_ == 0 ? parts_ : 0;
+      has_ended_ = batch_size_ == 0;
+      part_ = has_ended_ ? parts_ : 0;
     }
     select();
     return part_ < parts_;
@@ -101,7 +102,9 @@ class DistributedDataset {
 
   /// Whether next() would be true. Reads no data and leaves the current part as it is.
   [[nodiscard]] bool has_next() {
-    if (part_ + 1 < parts_ || batches_ == infinite_cardinality) return true;
+    if (part_ + 1 < parts_) return true;
+    if (has_ended_) return false;  // whatever its cardinality has promised
+    if (batches_ == infinite_cardinality) return true;
     if (batches_ >= 0) return static_cast<std::int64_t>(dataset_.position()) < batches_;
     return look_ahead();
   }
@@ -158,6 +161,7 @@ class DistributedDataset {
   }
 
   void leave_batch() {
+    has_ended_ = false;
     batch_size_ = 0;
     part_ = parts_;
     select();
@@ -202,6 +206,7 @@ class DistributedDataset {
   std::string policy_text_;
   std::int64_t batches_ = unknown_cardinality;
   std::size_t batch_size_ = 0;
+  bool has_ended_ = false;  ///< next() of the dataset has found no batch
   std::int64_t parts_ = 1;  ///< of each batch, taken one after the other
   std::int64_t part_ = 1;   ///< the current one; parts_ when there is none
   std::vector<std::size_t> positions_;

@@ -71,14 +71,14 @@ LOCKSTEP_INLINE std::string JoinedStages::describe_branches(const std::vector<An
 LOCKSTEP_INLINE void JoinedStages::begin_branches(Pass pass) {
   const std::size_t samples = sample_size(), targets = target_size();
   for (std::size_t b = 0; b < branches_.size(); ++b) {
-    if (branches_[b].sample_size() != samples || branches_[b].target_size() != targets)
-      throw DataError(concat({caller_, ": all datasets need samples of one size: dataset 0 has ",
-                              samples, " elements and ", targets, " targets, dataset ", b, " has ",
-                              branches_[b].sample_size(), " and ", branches_[b].target_size()}));
     if (branches_[b].weight_size() != weight_size())
       throw DataError(concat(
           {caller_, ": all datasets need samples with the same weights: dataset 0 has ",
            weight_size(), " for each sample, dataset ", b, " has ", branches_[b].weight_size()}));
+    if (branches_[b].sample_size() != samples || branches_[b].target_size() != targets)
+      throw DataError(concat({caller_, ": all datasets need samples of one size: dataset 0 has ",
+                              samples, " elements and ", targets, " targets, dataset ", b, " has ",
+                              branches_[b].sample_size(), " and ", branches_[b].target_size()}));
     branches_[b].begin(branch_pass(pass, b));
   }
 }

@@ -217,10 +217,9 @@ EpochEnd EpochSteps<T>::end() const {
        (!has_more_ && !fit_.plan.new_pass_each_epoch && epoch_ + 1 < options.epochs));
   if (has_more_ || !more_wanted) return {.finished = stops_};
   if (is_leader_ && fit_.is_chief())
-    log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch_ + 1,
-                     ": steps_per_epoch * epochs needs ",
-                     *options.steps_per_epoch * (options.epochs - options.initial_epoch),
-                     " batches; use repeat() for more data"}));
+    log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch_ + 1, ": ",
+                     options.epochs - options.initial_epoch, " epochs of ",
+                     *options.steps_per_epoch, " steps need more batches; use repeat()"}));
   return {.finished = true};
 }
 
