@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
@@ -24,12 +25,16 @@
 #include "lockstep/optimizers/lamb.hpp"
 #include "lockstep/optimizers/schedules/exponential_decay.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/checkpoint.hpp"
+#include "lockstep/saving/checkpoint_manager.hpp"
+#include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/training/preemption_signals.hpp"
 #include "support/any_optimizer.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/free_addresses.hpp"
+#include "support/messages.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -146,6 +151,72 @@ TEST_CASE("parameter servers: rounds have the bits of the threads of one process
     });
     all_went_well(job);
   }
+}
+
+TEST_CASE("parameter servers: weights are set before a fit, in on_train_end or after it") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/weights.npz";
+  {
+    ls::MirroredStrategy thread({.replicas = 1});
+    TinyModel<ls::MirroredStrategy> model(thread, {.seed = 3}, loss(), ls::SGD{}, {});
+    model.save_weights(file);
+  }
+  Job job(2, 1, ls::SGD{.learning_rate = 0.2});
+  job.options.max_staleness = 0;
+  job.run([&](auto& model, int) {
+    const ls::FitOptions options{.epochs = 2, .verbose = 0};
+    model.load_weights(file);  // each process reads it
+    const auto loaded = model.get_weights();
+    int refused = 0;
+    const auto refuses = [&](const auto& set) {
+      const std::string message = message_of<ls::Error>(set);
+      if (message.find("while fit trains with parameter servers") != std::string::npos) ++refused;
+    };
+    model.fit(data(), options,
+              ls::LambdaCallback{.on_epoch_end =
+                                     [&](int, ls::Logs&) {
+                                       refuses([&] { model.set_weights(loaded); });
+                                       refuses([&] { model.load_weights(file); });
+                                     },
+                                 .on_train_end = [&](ls::Logs&) { model.load_weights(file); }});
+    CHECK(refused == 4);
+    const auto set = model.get_weights();
+    for (std::size_t i = 0; i < loaded.size(); ++i) CHECK(set[i].values == loaded[i].values);
+    CHECK(message_of<ls::DataError>([&] {
+            model.load_weights(file + ".npz");
+          }).find("this process has no such file") != std::string::npos);
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager manager(checkpoint, {.directory = folder.path() + "/kept"});
+    CHECK(message_of<ls::ConfigurationError>([&] {
+            manager.restore_or_initialize();
+          }).find("give ParameterServerOptions a backup_dir") != std::string::npos);
+    model.fit(data(), options);  // the chief's
+  });
+  all_went_well(job);
+}
+
+TEST_CASE(
+    "parameter servers: a second fit has the bits of threads, with a learning rate set in the last "
+    "epoch") {
+  const auto set = [](auto& model) {
+    return ls::LambdaCallback{.on_epoch_end = [&](int epoch, ls::Logs&) {
+      if (epoch == 1) model.set_learning_rate(0.125);
+    }};
+  };
+  const ls::FitOptions options{.epochs = 2, .verbose = 0};
+  ls::MirroredStrategy threads({.replicas = 2});
+  TinyModel<ls::MirroredStrategy> expected(threads, {.seed = 10}, loss(), ls::SGD{}, {});
+  expected.fit(data(), options, set(expected));
+  expected.fit(data(), options);
+  Job job(2, 2, ls::SGD{});
+  job.options.max_staleness = 0;
+  job.run([&](auto& model, int) {
+    model.fit(data(), options, set(model));
+    CHECK(model.learning_rate() == 0.125);
+    model.fit(data(), options);
+    CHECK(model.parameters_crc32c() == expected.parameters_crc32c());
+  });
+  all_went_well(job);
 }
 
 TEST_CASE("parameter servers: verbose 2 tells the route of updates, as with other strategies") {

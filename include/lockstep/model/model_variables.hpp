@@ -10,6 +10,7 @@
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/weights.hpp"
 #include "lockstep/training/named_arrays.hpp"
+#include "lockstep/training/served_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -33,8 +34,10 @@ class ModelVariables {
   }
 
   /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
-  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs.
+  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
+  /// and Error while fit trains with parameter servers.
   void set_weights(const std::vector<Weight<T>>& weights) {
+    detail::check_variables_are_here(trainer().strategy(), "set_weights");
     detail::check_weights(weights, trainer().named_arrays(0));
     for (std::size_t i = 0; i < trainer().replicas(); ++i)
       detail::put_weights(weights, trainer().named_arrays(i));
@@ -46,7 +49,8 @@ class ModelVariables {
   void save(const std::string& path) const { files().save(model(), path); }
 
   /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
-  /// reads and sends it to the others, so that the folder need not be shared. The file's learning
+  /// reads and sends it to the others, so that the folder need not be shared (with parameter
+  /// servers, each process reads it). The file's learning
   /// rate is in force then, whatever compile was given; variables, loss, metrics and the
   /// optimizer's other options must be the same (where they are not, load_weights takes the
   /// variables alone). Throws, on every worker, DataError when the file cannot be read or is

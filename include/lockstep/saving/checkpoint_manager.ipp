@@ -25,6 +25,10 @@ LOCKSTEP_INLINE std::string ManagedFolder::save(const TrainingState& state,
 
 LOCKSTEP_INLINE ManagedFolder::Newest ManagedFolder::newest(AnyStrategy& strategy,
                                                             std::uint64_t expected) {
+  if (strategy.parameter_servers() != nullptr)
+    throw ConfigurationError(
+        "restore_or_initialize: with parameter servers, a restart goes on from their own backups: "
+        "give ParameterServerOptions a backup_dir, and leave this call out");
   FileContents path, state;
   if (folder_) {
     try {

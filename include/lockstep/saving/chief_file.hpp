@@ -22,7 +22,7 @@ struct FileContents {
 
 /// Reads a file on the chief. A message begins with `call` and the path.
 [[nodiscard]] FileContents read_contents(std::string_view call, const std::string& path,
-                                         const HeadCheck& check);
+                                         const HeadCheck& check, std::string_view none);
 
 /// The message of an error that keeps the chief from reading.
 [[nodiscard]] FileContents unreadable(const Error& error);
@@ -38,8 +38,9 @@ struct FileCall {
 std::vector<std::byte> contents_from_chief(AnyStrategy& strategy, const FileCall& call,
                                            FileContents file);
 
-/// The chief's file, on every worker; `check` is that of read_file. `call` names the call, and
-/// lives as long as the program.
+/// The chief's file, on every worker; with parameter servers, each process's own. `check` is that
+/// of read_file. `call` names the call, and lives as long as the program. Throws Error while fit
+/// trains with parameter servers.
 std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
                                        const std::string& path, const HeadCheck& check);
 

@@ -8,6 +8,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/training/agreement.hpp"
+#include "lockstep/training/served_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -31,13 +32,13 @@ LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
 }
 
 LOCKSTEP_INLINE FileContents read_contents(std::string_view call, const std::string& path,
-                                           const HeadCheck& check) {
+                                           const HeadCheck& check, std::string_view none) {
   const HeadCheck naming = [&](std::span<const std::byte> head, std::uint64_t size) {
     naming_file(call, path, [&] { check(head, size); });
   };
   try {
     auto bytes = read_file(path, naming);
-    if (!bytes) throw DataError(concat({"cannot read '", path, "': the chief has no such file"}));
+    if (!bytes) throw DataError(concat({"cannot read '", path, "': ", none}));
     return {.readable = true, .bytes = std::move(*bytes)};
   } catch (const Error& error) {
     return unreadable(error);
@@ -67,9 +68,15 @@ LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy
 LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
                                                        const std::string& path,
                                                        const HeadCheck& check) {
-  return contents_from_chief(
-      strategy, {call, "'" + path + "'"},
-      strategy.is_chief() ? read_contents(call, path, check) : FileContents{});
+  check_variables_are_here(strategy, call);
+  FileContents file;
+  if (strategy.parameter_servers() != nullptr)  // its processes have no collective operations
+    file = read_contents(call, path, check,
+                         "this process has no such file; with parameter servers, each process "
+                         "reads it: put it where all find it");
+  else if (strategy.is_chief())
+    file = read_contents(call, path, check, "the chief has no such file");
+  return contents_from_chief(strategy, {call, "'" + path + "'"}, std::move(file));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -98,7 +98,14 @@ template <class T>
 void leave_servers(Trainer<T>& trainer, ParameterServers& servers) {
   if (!servers.is_in_fit) return;
   servers.finish();
+  // What the servers do not know: a rate that a callback has set since the last step, and how many
+  // passes over the data there were.
+  Variables<T>& variables = trainer.variables();
+  const double learning_rate = variables.learning_rate();
+  const std::int64_t next_pass = variables.next_pass;
   pull_from_servers(trainer, servers);
+  if (!variables.has_schedule()) variables.set_learning_rate(learning_rate);
+  variables.next_pass = next_pass;
   servers.is_in_fit = false;
 }
 
