@@ -17,6 +17,7 @@
 #include "callbacks/fake_training.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -409,6 +410,18 @@ TEST_CASE(
   CHECK_FALSE(training.on_signals);
   without.on_preemption(training);
   CHECK_FALSE(exists(without));
+}
+
+TEST_CASE("BackupAndRestore: before preemption, a save that has failed is not called one") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("file")) << "no folder";
+  ls::BackupAndRestore backup{.backup_dir = folder.path("file")};
+  backup.on_save_failure = ls::OnSaveFailure::warn;
+  const CapturedStderr captured;
+  FakeTraining chief;
+  backup.on_preemption(chief);
+  CHECK(contains(captured.text(), "leaving without a new '" + backup.path() + "'"));
+  CHECK_FALSE(contains(captured.text(), "saved '"));
 }
 
 TEST_CASE("BackupAndRestore: the chief removes what a killed run has left of an unfinished save") {

@@ -217,6 +217,8 @@ TEST_SUITE("cluster_from_environment") {
                 {"PET_NNODES=2", "PET_MASTER_ADDR is missing"}));
     CHECK(names(refusal(kubeflow + Variables{{"PET_NPROC_PER_NODE", "4"}}),
                 {"PET_NPROC_PER_NODE", "torchrun"}));
+    CHECK(names(refusal({{"LOCKSTEP_WORLD_SIZE", "3"}}),
+                {"LOCKSTEP_WORLD_SIZE=3, but nothing tells this process's rank", "LOCKSTEP_RANK"}));
     CHECK(names(refusal(indexed_job - "LOCKSTEP_WORLD_SIZE"),
                 {"JOB_COMPLETION_INDEX=2", "spec.completions"}));
     CHECK(names(refusal(indexed_job - "LOCKSTEP_MEETING_ADDRESS"), {"LOCKSTEP_MEETING_ADDRESS"}));

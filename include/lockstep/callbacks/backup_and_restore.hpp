@@ -48,7 +48,8 @@ class BackupWriter;
 /// sample. As in Keras, the History of a resumed fit has the epochs of this fit only: none when the
 /// saved run had ended, which the log says.
 ///
-/// Serves one fit at a time; its hooks run on the thread of the first replica.
+/// A folder is for one fit: a program with several gives each its own, since it begins with the first
+/// when it is started again. Serves one fit at a time; its hooks run on the thread of the first replica.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;
@@ -89,9 +90,10 @@ struct BackupAndRestore {
   [[nodiscard]] std::vector<std::byte> read(std::uint64_t expected) const;
   void save_when(Training& training, bool due) const;
   void take_snapshot(const Training& training) const;
-  void start_save(OnSaveFailure on_failure) const;
-  void finish_save(OnSaveFailure on_failure) const;
-  void finish_all(OnSaveFailure on_failure) const;
+  // Whether what they write is written.
+  bool start_save(OnSaveFailure on_failure) const;
+  bool finish_save(OnSaveFailure on_failure) const;
+  bool finish_all(OnSaveFailure on_failure) const;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

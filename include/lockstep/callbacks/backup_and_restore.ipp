@@ -22,16 +22,19 @@ class BackupWriter : public SnapshotWriter<> {
   bool is_waiting = false;       ///< a save is due and waits for the replicas to be compared
 };
 
+/// Whether that worked.
 template <class F>
-void try_to_save(const std::string& path, OnSaveFailure on_failure, F save) {
+bool try_to_save(const std::string& path, OnSaveFailure on_failure, F save) {
   try {
     save();
+    return true;
   } catch (const std::exception& error) {
     const std::string message =
         concat({"BackupAndRestore: saving to '", path, "' failed: ", error.what(),
                 "; an older backup is unharmed"});
     if (on_failure == OnSaveFailure::fail) throw Error(message);
     log_line("warning: " + message);
+    return false;
   }
 }
 
@@ -120,8 +123,11 @@ LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
   if (!training.is_chief() || !save_before_preemption) return;
   finish_save(on_save_failure);
   take_snapshot(training);
-  finish_all(on_save_failure);
-  log_line(concat({"saved '", path(), "' before leaving: start the program again to continue"}));
+  log_line(
+      finish_all(on_save_failure)
+          ? concat({"saved '", path(), "' before leaving: start the program again to continue"})
+          : concat({"warning: leaving without a new '", path(),
+                    "': the program, started again, goes on from the one before, if any"}));
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) const {
@@ -166,21 +172,21 @@ LOCKSTEP_INLINE void BackupAndRestore::take_snapshot(const Training& training) c
   writer->put([&](TrainingState reused) { return training.state(std::move(reused)); });
 }
 
-LOCKSTEP_INLINE void BackupAndRestore::start_save(OnSaveFailure on_failure) const {
-  if (!writer->needs_start()) return;
+LOCKSTEP_INLINE bool BackupAndRestore::start_save(OnSaveFailure on_failure) const {
+  if (!writer->needs_start()) return true;
   finish_save(on_failure);
-  detail::try_to_save(path(), on_failure, [this] { writer->start(path()); });
+  return detail::try_to_save(path(), on_failure, [this] { writer->start(path()); });
 }
 
-LOCKSTEP_INLINE void BackupAndRestore::finish_save(OnSaveFailure on_failure) const {
-  detail::try_to_save(path(), on_failure, [this] { writer->finish(); });
+LOCKSTEP_INLINE bool BackupAndRestore::finish_save(OnSaveFailure on_failure) const {
+  return detail::try_to_save(path(), on_failure, [this] { writer->finish(); });
 }
 
 /// Also writes what was due when a save has failed.
-LOCKSTEP_INLINE void BackupAndRestore::finish_all(OnSaveFailure on_failure) const {
+LOCKSTEP_INLINE bool BackupAndRestore::finish_all(OnSaveFailure on_failure) const {
   finish_save(on_failure);
-  start_save(on_failure);
-  finish_save(on_failure);
+  const bool has_started = start_save(on_failure);
+  return finish_save(on_failure) && has_started;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -83,12 +83,13 @@ struct MetricsServer::Impl {
           concat({"'", address, "' is no IP address; expected one such as 127.0.0.1, or 0.0.0.0 ",
                   "for all interfaces"}));
     }
-    listener =
-        ServedSocket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int on = 1;
-    ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     int error = EADDRINUSE;
     for (int i = 0; i < ports && error == EADDRINUSE && first + i <= 65535; ++i) {
+      // (A new one each time: where another process listens first, this one keeps the port's name.)
+      listener =
+          ServedSocket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      const int on = 1;
+      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
       // (The port has one place in both kinds of names.)
       v4.sin_port = htons(static_cast<std::uint16_t>(first + i));
       const bool is_bound =

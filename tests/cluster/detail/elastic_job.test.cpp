@@ -66,6 +66,19 @@ TEST_CASE("elastic job: when all have ended, their successors count worlds anew"
   CHECK_FALSE(goes_on(job));
 }
 
+TEST_CASE("elastic job: successors count worlds anew, too, while a worker of the last one hangs") {
+  ElasticJob job;
+  job.heed(WorkerNote("world 4 0 1 2"));
+  job.ended(1);
+  job.heed(WorkerNote("world 1 1 2"));  // older, as worker 2 has not ended
+  job.ended(2);
+  CHECK(says(job.outlook(), "no more than half"));
+  job.heed(WorkerNote("world 1 1 2"));
+  CHECK(goes_on(job));
+  job.ended(1);
+  CHECK_FALSE(goes_on(job));  // 1 of 2
+}
+
 TEST_CASE("elastic job: names that are no numbers are left out") {
   ElasticJob job;
   job.heed(WorkerNote("world 1 0 -1 2"));

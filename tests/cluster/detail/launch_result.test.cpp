@@ -38,6 +38,15 @@ TEST_CASE("launch result: workers that an elastic job has left out, if others ca
   CHECK(launch_result(workers, 0) == 137);
 }
 
+TEST_CASE("launch result: a loss that an elastic job has survived is not what ends it later") {
+  auto workers = ended({137, 143, 143});
+  workers[0].left_out = true;
+  CHECK(launch_result(workers, 0) == 143);
+  workers[1].end.code = workers[2].end.code = 1;
+  workers[1].by_peer = true;
+  CHECK(launch_result(workers, 0) == 1);
+}
+
 TEST_CASE(
     "launch result: the first worker that failed by itself, not the first one that its end took "
     "along") {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/cluster/detail/launched_worker.hpp"
@@ -19,27 +20,34 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ElasticJob {
  public:
   /// A note "world 3 0 2": workers 0 and 2 are at work in world 3. Those of older worlds may come
-  /// later.
+  /// later. (But if all of its members have ended meanwhile, it is of their successors, which count
+  /// worlds anew, even if a worker of the last one still hangs.)
   void heed(const WorkerNote& note) {
     std::int64_t epoch = 0;
     std::from_chars(note.about.data(), note.about.data() + note.about.size(), epoch);
     is_elastic_ = true;
-    if (epoch <= epoch_) return;
-    epoch_ = epoch;
-    members_.clear();
+    std::vector<int> members;
     for (std::string_view rest = note.text; !rest.empty();) {
       int member = -1;
       const char* const end = rest.data() + rest.size();
       const char* const next = std::from_chars(rest.data(), end, member).ptr;
-      if (member >= 0) members_.push_back(member);
+      if (member >= 0) members.push_back(member);
       rest = next == end ? std::string_view()
                          : std::string_view(next + 1, static_cast<std::size_t>(end - next - 1));
     }
+    const bool is_of_successors =
+        !members.empty() && std::ranges::all_of(members, [this](int member) {
+          return std::ranges::find(ended_, member) != ended_.end();
+        });
+    if (epoch <= epoch_ && !is_of_successors) return;
+    epoch_ = epoch;
+    members_ = std::move(members);
+    ended_.clear();
     size_ = members_.size();
   }
   /// The process of this worker has ended. (When all have, their successors count worlds anew.)
   void ended(int worker) {
-    std::erase(members_, worker);
+    if (std::erase(members_, worker) > 0) ended_.push_back(worker);
     if (members_.empty()) epoch_ = 0;
   }
 
@@ -84,6 +92,7 @@ class ElasticJob {
   bool is_elastic_ = false;
   std::int64_t epoch_ = 0;
   std::vector<int> members_;  ///< of the world that still live
+  std::vector<int> ended_;    ///< the others of it
   std::size_t size_ = 0;      ///< of that world
 };
 

@@ -16,11 +16,12 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The worker that is to blame: the first one that failed by itself, or else the first that failed
-/// at all. nullptr when none has failed; workers that an elastic job has left out do not count if
-/// it has come to its end.
+/// at all. nullptr when none has failed. Those that an elastic job has left out, and gone on, come
+/// after those that fail by themselves, and do not count if it has come to its end.
 inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& workers) {
   const auto rank = [](const LaunchedWorker& worker) {
-    return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
+    return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) +
+           (worker.left_out ? 500'000 : 0) + worker.order;
   };
   const bool is_survived = std::ranges::any_of(workers, [](const LaunchedWorker& worker) {
     return !worker.task.is_server && worker.has_succeeded();

@@ -75,6 +75,12 @@ LOCKSTEP_INLINE std::optional<NamedClaim> claim_of_launchers(const Environment& 
         concat({"environment variables of a launcher are incomplete, and would let this process "
                 "train alone: ",
                 incomplete, ", or unset the others"}));
+  if (const std::string size = text_of(environment, "LOCKSTEP_WORLD_SIZE");
+      !taken && !size.empty() && size != "1")
+    throw ConfigurationError(
+        concat({"LOCKSTEP_WORLD_SIZE=", size,
+                ", but nothing tells this process's rank, so that it would train alone: set "
+                "LOCKSTEP_RANK, too (in a Kubernetes Job, completionMode: Indexed does)"}));
   return taken;
 }
 

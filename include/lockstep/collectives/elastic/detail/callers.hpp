@@ -75,7 +75,8 @@ class FormationCallers {
         const auto begin = Clock::now();
         MeetingSocket socket = call(addresses_[slot]);
         const bool was_silent = !socket.is_open() && Clock::now() - begin >= patience;
-        next[slot] = was_silent ? Clock::now() + rest : Clock::time_point{};
+        // (What is reached may be another program, which hangs up at once.)
+        next[slot] = Clock::now() + (was_silent ? rest : interval);
         lock.lock();
         if (!socket.is_open() || wanted_[slot] == 0) continue;
         wanted_[slot] = 0;
