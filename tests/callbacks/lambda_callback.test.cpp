@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "callbacks/fake_training.hpp"
+#include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/callback_list.hpp"
 
 namespace ls = lockstep;
@@ -20,6 +21,10 @@ namespace {
 static_assert(!std::is_constructible_v<ls::LambdaHook<int>, void (*)(std::string)>);
 static_assert(
     !std::is_constructible_v<ls::LambdaHook<int, ls::Logs&>, void (*)(ls::Training&, int)>);
+
+// An exception of its functions is told with the place where they were called.
+static_assert(!ls::detail::says_where<ls::LambdaCallback>);
+static_assert(ls::detail::says_where<ls::BackupAndRestore>);
 
 }  // namespace
 

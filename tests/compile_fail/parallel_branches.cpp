@@ -7,6 +7,8 @@
 // expect-error 3: ReLU .or Tanh.* is an activation, not a layer: write ls::Activation<ls::ReLU>
 // expect-error 4: this branch of Parallel does not fit the first one
 // expect-nearby 4: LSTM<3
+// expect-error 5: the first parameter of Parallel is how its branches come together
+// expect-error 6: no activation function; .* ls::Softmax is a layer: put it behind this one
 #include <lockstep/layers/activation.hpp>
 #include <lockstep/layers/conv2d.hpp>
 #include <lockstep/layers/dense.hpp>
@@ -33,6 +35,10 @@ using Model = ls::Sequential<ls::Input<6>, ls::Parallel<ls::Add, ls::ReLU, ls::D
 #elif LOCKSTEP_COMPILE_FAIL == 4
 using Model = ls::Sequential<ls::Input<6, 3>, ls::ToSequence,
                              ls::Parallel<ls::Concatenate, ls::Dense<3>, ls::LSTM<3>>>;
+#elif LOCKSTEP_COMPILE_FAIL == 5
+using Model = ls::Sequential<ls::Input<6>, ls::Parallel<ls::Dense<3>, ls::Dense<2>>>;
+#elif LOCKSTEP_COMPILE_FAIL == 6
+using Model = ls::Sequential<ls::Input<6>, ls::Dense<3, ls::Softmax>>;
 #else
 using Model =
     ls::Sequential<ls::Input<6>,

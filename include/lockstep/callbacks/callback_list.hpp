@@ -21,6 +21,11 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
+/// Whether what C throws says where it comes from: the library's own callbacks, but for one that
+/// calls functions of the program.
+template <class C>
+inline constexpr bool says_where = is_own_type<C> && !requires { C::calls_functions; };
+
 /// The callback that C is, or that it holds when it is a std::optional, and how f gets it.
 template <class C>
 struct HeldCallback {
@@ -141,7 +146,7 @@ class CallbackList final : public CallbackHooks {
     if constexpr (is_callable) {                                                           \
       using Type = std::remove_const_t<C>;                                                 \
       static const char* const part = detail::hook_text(#hook, detail::type_name<Type>()); \
-      this->call(part, detail::is_own_type<Type>, [&] { callback.hook(__VA_ARGS__); });    \
+      this->call(part, detail::says_where<Type>, [&] { callback.hook(__VA_ARGS__); });     \
     }                                                                                      \
   });
 #define LOCKSTEP_DETAIL_DEFINE(...)                                                 \

@@ -59,6 +59,9 @@ class LambdaHook {
 /// @endcode
 /// Which hooks there are is asked when fit begins.
 struct LambdaCallback {
+  static constexpr bool calls_functions =
+      true;  ///< of the program: errors are told with their place
+
   LambdaHook<int> on_epoch_begin = {};
   LambdaHook<int, Logs&> on_epoch_end = {};
   LambdaHook<> on_train_begin = {};

@@ -39,7 +39,7 @@ struct Dense {
   static_assert(Units > 0, "lockstep: Dense needs at least one unit");
   static_assert(ActivationFunction<Activation>,
                 "lockstep: the second parameter of Dense is no activation function; use ls::ReLU, "
-                "ls::Linear, ...");
+                "ls::Linear, ...; ls::Softmax is a layer: put it behind this one");
 
   static constexpr std::string_view name = "dense";
   static constexpr bool keeps_padding = true;

@@ -77,8 +77,8 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Trains on a dataset of global batches. Returns one value for each figure and each epoch that
   /// this call has ended: not those from before an interruption, and no epoch at all if nothing was
   /// left to do. Passes over the data are counted on from fit to fit, so that k fits of one epoch
-  /// are one fit of k epochs, bit for bit; where steps_per_epoch is not a whole pass, each fit
-  /// begins a new one. Throws ConfigurationError for wrong options, before any work; DataError for
+  /// are one fit of k epochs, bit for bit (but for use_ema, whose averages become the weights at the
+  /// end of each fit); where steps_per_epoch is not a whole pass, each fit begins a new one. Throws ConfigurationError for wrong options, before any work; DataError for
   /// data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
@@ -168,7 +168,8 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// of y. All workers give the same arrays, and each replica takes its part of them. Returns loss
   /// and metrics of this batch alone, as they were before the update (Keras 3 gives means over all
   /// calls since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit,
-  /// but for layers that draw random numbers: the samples of each call are numbered from 0. No
+  /// but for layers that draw random numbers, as the samples of each call are numbered from 0, and
+  /// for gradient_accumulation_steps, as each call sums over replicas at once. No
   /// callback is called, nor do the chief's variables go to the workers first, as they do when fit
   /// begins: all must have set the same ones. Throws as fit does, and DataError when there is no
   /// row. A third array has the weights of the samples.

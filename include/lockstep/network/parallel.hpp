@@ -61,10 +61,18 @@ consteval auto merge_backward() -> decltype(MergeCalls<T>::backward) {
     return nullptr;
 }
 
+template <template <class...> class>
+struct MergeRule;
+template <class Merge>
+concept HasMergeRule = requires { typename MergeRule<Merge::template Rule>; };
+
 /// A container of branches. With HideIdentity, the branches are Identity, which has no position and
 /// no name then, and a Sequential, whose layers are those of the container.
 template <bool HideIdentity, class Merge, class... Branches>
 struct ParallelLayers {
+  static_assert(HasMergeRule<Merge>,
+                "lockstep: the first parameter of Parallel is how its branches come together: "
+                "ls::Add, ls::Multiply, ls::Average or ls::Concatenate");
   static constexpr std::size_t count = sizeof...(Branches);
   static constexpr bool keeps_padding = true;
   static constexpr bool takes_sequences = true;

@@ -63,8 +63,8 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 /// that the mean over the global batch is minimised. They are calls of all ranks: each makes the
 /// same ones in the same order, a rank without samples too, and ends its loop at the same step. So
 /// is gradients, where a layer sums over ranks (`synchronized` BatchNormalization,
-/// ActivityRegularization). The bits are those of fit on the same batches. (With
-/// gradient_accumulation_steps, parameters change with the last call of so many; gradients are
+/// ActivityRegularization). The bits are those of fit on the same batches. (Not with
+/// gradient_accumulation_steps: parameters change with the last call of so many, but gradients are
 /// reduced in each, since the model may be saved between them.) Nothing is allocated once the
 /// largest batch has been seen.
 ///
