@@ -27,6 +27,11 @@ namespace lockstep_test {
 /// One parameter, to which gradients are added.
 class Counter final : public lockstep::detail::ShardKeeper {
  public:
+  [[nodiscard]] std::optional<std::string> fit_difference(std::string_view given,
+                                                          std::string_view first) const override {
+    if (given == first) return std::nullopt;
+    return std::string(given) + " is not " + std::string(first);
+  }
   [[nodiscard]] std::optional<std::string> difference(std::string_view signature) const override {
     if (signature != "waits") return std::nullopt;
     is_asked = true;

@@ -428,6 +428,24 @@ TEST_CASE("parameter servers: no worker waits for one whose fit an exception has
   all_went_well(job);
 }
 
+TEST_CASE("parameter servers: a worker whose fit has other options or data is refused by name") {
+  for (const bool other_data : {false, true}) {
+    Job job(2, 1, ls::SGD{});
+    job.options.timeout = 1s;
+    job.options.startup_timeout = 3s;
+    job.run([&](auto& model, int rank) {
+      const bool differs = rank == 1;
+      model.fit(data(differs && other_data ? 40 : 52),
+                {.epochs = differs && !other_data ? 3 : 2, .verbose = 0});
+    });
+    CHECK(job.failures[1].find(other_data ? "has 'training data, samples in the source: 40', "
+                                            "another one has 'training data, samples in the "
+                                            "source: 52'"
+                                          : "has 'epochs: 3', another one has 'epochs: 2'") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("parameter servers: what they cannot do is refused by name") {
   const auto refusal = [](const AnyOptimizer& optimizer) {
     const Job job(1, 1, optimizer);

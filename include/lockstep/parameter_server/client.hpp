@@ -37,7 +37,8 @@ class ParameterClient {
 
   [[nodiscard]] std::size_t servers() const noexcept { return links_.size(); }
 
-  /// Waits until the chief has begun the fit.
+  /// Waits until the chief has begun the fit. `signature`: the program's, and behind a null
+  /// character what its fit was given.
   [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature);
   void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state);
   void pull(std::size_t server, std::span<std::byte> state);

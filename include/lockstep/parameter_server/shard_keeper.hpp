@@ -27,6 +27,9 @@ class ShardKeeper {
 
   /// How a worker's program differs from the server's; nothing where it does not.
   [[nodiscard]] virtual std::optional<std::string> difference(std::string_view signature) const = 0;
+  /// The same of what a worker's fit was given, beside that of the first worker.
+  [[nodiscard]] virtual std::optional<std::string> fit_difference(std::string_view given,
+                                                                  std::string_view first) const = 0;
   [[nodiscard]] virtual DataType type() const = 0;
   /// The first element of the range in the arena, and its parameters.
   [[nodiscard]] virtual std::size_t begin() const = 0;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -23,11 +24,13 @@ void encode_place(const TrainingPosition& place, std::vector<std::byte>& bytes);
 
 /// A worker begins a fit: the chief's variables go to the servers, unless they go on with theirs,
 /// and the servers' to this worker. Returns where this rank goes on; nothing where it stays at
-/// `mine`.
+/// `mine`. `given`: what distinguishes this fit, its data and options, which are those of all
+/// workers. Throws ConfigurationError when they are not.
 template <class T>
 [[nodiscard]] std::optional<TrainingPosition> join_servers(Trainer<T>& trainer,
                                                            ParameterServers& servers,
-                                                           const TrainingPosition& mine);
+                                                           const TrainingPosition& mine,
+                                                           std::string_view given);
 /// It has made its steps: waits for the others, and takes the variables of all.
 template <class T>
 void leave_servers(Trainer<T>& trainer, ParameterServers& servers);

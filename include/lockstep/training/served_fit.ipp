@@ -66,8 +66,10 @@ void pull_from_servers(Trainer<T>& trainer, ParameterServers& servers) {
 
 template <class T>
 std::optional<TrainingPosition> join_servers(Trainer<T>& trainer, ParameterServers& servers,
-                                             const TrainingPosition& mine) {
-  const PsBegun begun = servers.begin(++servers.fits, trainer.signature());
+                                             const TrainingPosition& mine, std::string_view given) {
+  std::string signature = trainer.signature();
+  signature.append(1, '\0').append(given);
+  const PsBegun begun = servers.begin(++servers.fits, signature);
   if (begun.gives_state) {
     const auto count = static_cast<std::size_t>(servers.count());
     std::vector<std::byte> place, state;
@@ -135,6 +137,14 @@ class TrainerShard final : public ShardKeeper {
     return concat({"this worker has '", printable(lines->first, 500), "', the server has '",
                    printable(lines->second, 500),
                    "': start the same program with the same options in all processes"});
+  }
+  [[nodiscard]] std::optional<std::string> fit_difference(std::string_view given,
+                                                          std::string_view first) const override {
+    const auto lines = first_difference(given, first);
+    if (!lines) return std::nullopt;
+    return concat({"fit: this worker has '", printable(lines->first, 500), "', another one has '",
+                   printable(lines->second, 500),
+                   "': start the same program with the same options and data in all processes"});
   }
   [[nodiscard]] DataType type() const override { return data_type_of<T>; }
   [[nodiscard]] std::size_t begin() const override { return range_.begin; }

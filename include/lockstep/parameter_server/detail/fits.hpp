@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/core/buffer.hpp"
@@ -60,6 +61,7 @@ class PsFits {
   const PsPlace& place_;
   const ParameterServerOptions& options_;
   PsProgress progress_;
+  std::string given_;         // to the fit of its first worker
   bool has_state_ = false;    // whether the keeper has the state of the fit
   std::int64_t updates_ = 0;  // made since the last backup
   bool backup_is_due_ = false;

@@ -73,7 +73,10 @@ LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
   std::memcpy(first.data(), text.data(), first.size());
   std::uint64_t fit = 0;
   unpack_numbers(first, fit);
-  if (const auto difference = keeper_.difference(std::string_view(text).substr(8)))
+  const std::string_view signature = std::string_view(text).substr(8, text.find('\0', 8) - 8);
+  const std::string_view given =
+      std::string_view(text).substr(std::min(8 + signature.size() + 1, text.size()));
+  if (const auto difference = keeper_.difference(signature))
     refuse_worker(connection, *difference, ExitCode::usage);
   Lock lock(members_.mutex);
   const bool is_chief = members_.rank_of(member) == 0;
@@ -90,6 +93,7 @@ LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
     for (PsMember& each : members_.list) each.has_joined = each.has_finished = false;
     progress_ = {.fit = fit};
     progress_.places.resize(members_.list.size());
+    given_.clear();
     has_state_ = false;
     members_.fit_began = Clock::now();
   }
@@ -104,11 +108,16 @@ LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
       return progress_.fit == fit && has_state_ &&
              (!members_.all_have_come() || std::ranges::none_of(members_.list, has_sent));
     });
-    if (progress_.fit > fit)
-      verdict = PsVerdict::is_over;
-    else
-      members_.join(member);
+    if (progress_.fit > fit) verdict = PsVerdict::is_over;
   }
+  if (verdict != PsVerdict::is_over) {
+    if (given_.empty()) given_ = given;
+    if (const auto difference = keeper_.fit_difference(given, given_)) {
+      lock.unlock();
+      refuse_worker(connection, *difference, ExitCode::usage);
+    }
+  }
+  if (verdict == PsVerdict::join) members_.join(member);
   const auto& own = progress_.places[static_cast<std::size_t>(members_.rank_of(member))];
   const std::vector<std::byte> place = own.empty() ? progress_.begin : own;
   lock.unlock();
