@@ -132,7 +132,8 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
     replica.team_barrier();
   }
   if (ParameterServers* const servers = replica.parameter_servers())
-    if (auto place = join_servers(fit.trainer(), *servers, fit.at, fit.plan.signature)) fit.at = std::move(*place);
+    if (auto place = join_servers(fit.trainer(), *servers, fit.at, fit.plan.signature))
+      fit.at = std::move(*place);
   if (leader && replica.parameter_servers() != nullptr && fit.at.epoch > fit.options.epochs)
     throw ConfigurationError(
         concat({"fit: the parameter servers go on with a training that is in epoch ",

@@ -2,22 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "lockstep/collectives/reduction/reduce_share.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/parameter_server/detail/beginning.hpp"
 #include "lockstep/parameter_server/detail/fits.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr std::uint64_t ps_longest_place = std::uint64_t{1} << 16;
-inline constexpr std::uint64_t ps_longest_signature = std::uint64_t{1} << 24;
 
 LOCKSTEP_INLINE PsFits::PsFits(ShardKeeper& keeper, PsMembers& members, const PsPlace& place,
                                const ParameterServerOptions& options)
@@ -68,15 +65,9 @@ LOCKSTEP_INLINE bool PsFits::answer(PsConnection& connection, PsMember& member,
 LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
                                    const PsConnection::Head& head) {
   const std::string text = connection.receive_text(head, ps_longest_signature);
-  if (text.size() < 8) throw ConnectionLost("begins no fit");
-  std::array<std::byte, 8> first{};
-  std::memcpy(first.data(), text.data(), first.size());
-  std::uint64_t fit = 0;
-  unpack_numbers(first, fit);
-  const std::string_view signature = std::string_view(text).substr(8, text.find('\0', 8) - 8);
-  const std::string_view given =
-      std::string_view(text).substr(std::min(8 + signature.size() + 1, text.size()));
-  if (const auto difference = keeper_.difference(signature))
+  const PsBeginning beginning = parse_beginning(text);
+  const std::uint64_t fit = beginning.fit;
+  if (const auto difference = keeper_.difference(beginning.signature))
     refuse_worker(connection, *difference, ExitCode::usage);
   Lock lock(members_.mutex);
   const bool is_chief = members_.rank_of(member) == 0;
@@ -111,8 +102,8 @@ LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
     if (progress_.fit > fit) verdict = PsVerdict::is_over;
   }
   if (verdict != PsVerdict::is_over) {
-    if (given_.empty()) given_ = given;
-    if (const auto difference = keeper_.fit_difference(given, given_)) {
+    if (given_.empty()) given_ = beginning.given;
+    if (const auto difference = keeper_.fit_difference(beginning.given, given_)) {
       lock.unlock();
       refuse_worker(connection, *difference, ExitCode::usage);
     }
