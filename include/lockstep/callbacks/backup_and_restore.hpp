@@ -48,8 +48,9 @@ class BackupWriter;
 /// sample. As in Keras, the History of a resumed fit has the epochs of this fit only: none when the
 /// saved run had ended, which the log says.
 ///
-/// A folder is for one fit: a program with several gives each its own, since it begins with the first
-/// when it is started again. Serves one fit at a time; its hooks run on the thread of the first replica.
+/// A folder is for one fit: a program with several gives each its own, since it begins with the
+/// first when it is started again. Serves one fit at a time; its hooks run on the thread of the
+/// first replica.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;

@@ -59,8 +59,8 @@ class LambdaHook {
 /// @endcode
 /// Which hooks there are is asked when fit begins.
 struct LambdaCallback {
-  static constexpr bool calls_functions =
-      true;  ///< of the program: errors are told with their place
+  /// Of the program: their errors are told with their place.
+  static constexpr bool calls_functions = true;
 
   LambdaHook<int> on_epoch_begin = {};
   LambdaHook<int, Logs&> on_epoch_end = {};

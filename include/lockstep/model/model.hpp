@@ -77,9 +77,10 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Trains on a dataset of global batches. Returns one value for each figure and each epoch that
   /// this call has ended: not those from before an interruption, and no epoch at all if nothing was
   /// left to do. Passes over the data are counted on from fit to fit, so that k fits of one epoch
-  /// are one fit of k epochs, bit for bit (but for use_ema, whose averages become the weights at the
-  /// end of each fit); where steps_per_epoch is not a whole pass, each fit begins a new one. Throws ConfigurationError for wrong options, before any work; DataError for
-  /// data that do not fit the model.
+  /// are one fit of k epochs, bit for bit (but for use_ema, whose averages become the weights at
+  /// the end of each fit); where steps_per_epoch is not a whole pass, each fit begins a new one.
+  /// Throws ConfigurationError for wrong options, before any work; DataError for data that do not
+  /// fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
