@@ -9,13 +9,14 @@ usage: ./quickstart.sh [main] [options] [-- ARGUMENTS]
        ./quickstart.sh test [options] [-- ARGUMENTS]
        ./quickstart.sh install [options]
 
-main (default)  Installs what is missing, builds the example, and trains the tutorial's CNN on the embedded digits with two
-                worker processes for 3 epochs of 70 steps. ARGUMENTS replace these of the example (see `-- --help`).
-test            Installs what is missing, builds the tests, and runs them. ARGUMENTS go to ctest.
+main (default)  Installs what is missing, builds examples/tutorial.cpp, and trains its CNN on the embedded digits with two
+                worker processes for 3 epochs of 70 steps. ARGUMENTS replace `--workers 2`.
+test            Installs what is missing, builds the tests that tell whether the library works on this machine, and runs
+                them; all tests with --label full. ARGUMENTS go to ctest.
 install         Installs what is missing for both, and no more.
 
   --preset NAME   a configuration of CMakePresets.json: release (default), debug, asan, tsan, release-clang, ...
-  --label LABEL   test: only the tests with this ctest label: quick, full, source
+  --label LABEL   test: quick (default), or full: all tests
   --jobs N        compiler processes (default: as many as cores and free memory allow)
   --help          this text
 
@@ -28,7 +29,7 @@ fail() {
   exit 2
 }
 
-command=main preset=release label='' jobs='' arguments=()
+command=main preset=release label=quick jobs='' arguments=()
 while (($#)); do
   case $1 in
     main | test | install) command=$1 ;;
@@ -43,6 +44,7 @@ while (($#)); do
   esac
   shift
 done
+[[ $label == quick || $label == full ]] || fail "--label is quick or full, not $label"
 [[ $jobs =~ ^([1-9][0-9]*)?$ ]] || fail "--jobs needs a number, not $jobs"
 
 # --- what is missing ------------------------------------------------------------------------------
@@ -129,14 +131,18 @@ if [[ $command == main ]] && ! has_file include/doctest/doctest.h; then options+
 run cmake --preset "$preset" "${options[@]}" >/dev/null
 
 if [[ $command == main ]]; then
-  run cmake --build "build/$preset" --parallel "$jobs" --target mnist
-  ((${#arguments[@]})) || arguments=(--workers 2 --epochs 3 --steps-per-epoch 70)
-  run "build/$preset/examples/mnist" "${arguments[@]}"
+  run cmake --build "build/$preset" --parallel "$jobs" --target tutorial
+  ((${#arguments[@]})) || arguments=(--workers 2)
+  cd "build/$preset" # where it saves its backup
+  run examples/tutorial "${arguments[@]}"
 else
-  run cmake --build "build/$preset" --parallel "$jobs"
-  run_tests=(ctest --test-dir "build/$preset" --no-tests=error --output-on-failure
+  targets=() run_tests=(ctest --test-dir "build/$preset" --no-tests=error --output-on-failure
     --parallel $((2 * cores))) # tests/CMakeLists.txt counts in halves
-  [[ -z $label ]] || run_tests+=(--label-regex "^$label\$")
+  if [[ $label == quick ]]; then
+    targets=(--target lockstep_quick_tests)
+    run_tests+=(--label-regex '^quick$')
+  fi
+  run cmake --build "build/$preset" --parallel "$jobs" "${targets[@]}"
   # The thread sanitizer of some compilers cannot live with all the randomness in the addresses of
   # newer kernels.
   if [[ $preset == tsan* ]] && setarch -R true 2>/dev/null; then run_tests=(setarch -R "${run_tests[@]}"); fi

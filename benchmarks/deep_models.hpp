@@ -10,24 +10,22 @@
 #include <vector>
 
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/embedding.hpp"
-#include "lockstep/layers/global_average_pooling2d.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
-#include "lockstep/layers/lstm.hpp"
-#include "lockstep/layers/multi_head_attention.hpp"
-#include "lockstep/layers/position_embedding.hpp"
+#include "lockstep/layers/pooling.hpp"
+#include "lockstep/layers/rnn.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/tied_head.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace benchmarks {

@@ -9,7 +9,7 @@
 
 #include "deep_models.hpp"
 #include "fma_peak.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "timed_steps.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lockstep/core/shape.hpp"
-#include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/attention.hpp"
 #include "lockstep/network/layer_chain.hpp"
 
 namespace benchmarks {

@@ -4,14 +4,13 @@
 #include <cstddef>
 #include <string_view>
 
-#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/layers/max_pooling2d.hpp"
-#include "lockstep/layers/reshape.hpp"
+#include "lockstep/layers/pooling.hpp"
+#include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/sequential.hpp"
 
 namespace benchmarks {

@@ -1,6 +1,8 @@
 // Trains the tutorial's CNN on digits: alone, on threads, or on several workers. `mnist --help`
 // lists the options.
 #include <lockstep/lockstep.hpp>
+#include <lockstep/saving/sidecar_evaluator.hpp>
+#include <lockstep/strategies/elastic.hpp>
 
 #include <charconv>
 #include <chrono>
@@ -277,6 +279,7 @@ void train(const ls::Cluster& cluster, const Options& options, const Optimizer& 
   }
   const SaveCheckpoints<Manager> save_checkpoints{manager};
   const bool whole_pass = options.steps_per_epoch == 0;
+  const auto batches = samples.repeat(whole_pass ? 1 : -1).batch(global_batch);
   const ls::FitOptions fit{
       .epochs = options.epochs,
       .verbose = options.verbose,
@@ -287,9 +290,7 @@ void train(const ls::Cluster& cluster, const Options& options, const Optimizer& 
     backup = ls::BackupAndRestore{.backup_dir = options.backup_dir,
                                   .save_freq = options.save_freq,
                                   .on_peer_loss = options.on_peer_loss};
-  const ls::History history =
-      whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
-                 : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
+  const ls::History history = model.fit(batches, fit, save_checkpoints, backup);
   if (!options.model_out.empty())
     examples::has_weights_alone(options.model_out) ? model.save_weights(options.model_out)
                                                    : model.save(options.model_out);

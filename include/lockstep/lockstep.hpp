@@ -1,14 +1,12 @@
-// All of lockstep.
+// What most programs need. The rest is one include away: a face for each room (lockstep/data.hpp,
+// layers.hpp, callbacks.hpp and others), or the header that stands beside a name at the end.
 #pragma once
 
 #include "lockstep/core/config.hpp"  // first: see there
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/csv_logger.hpp"
-#include "lockstep/callbacks/json_logger.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
-#include "lockstep/callbacks/prometheus_file.hpp"
-#include "lockstep/callbacks/prometheus_port.hpp"
 #include "lockstep/callbacks/tensorboard.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
@@ -21,13 +19,28 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/crc32c.hpp"
-#include "lockstep/datasets/image_folder.hpp"
 #include "lockstep/local.hpp"
-#include "lockstep/onnx/export_onnx.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/checkpoint_manager.hpp"
 #include "lockstep/saving/model_files.hpp"
-#include "lockstep/saving/sidecar_evaluator.hpp"
 #include "lockstep/saving/write_filepath.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
-#include "lockstep/strategies/parameter_server.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+// Programs that name these include, besides, the header that stands beside them.
+class JSONLogger;               // #include <lockstep/callbacks/json_logger.hpp>
+class PrometheusFile;           // #include <lockstep/callbacks/prometheus_file.hpp>
+class PrometheusPort;           // #include <lockstep/callbacks/prometheus_port.hpp>
+class ParameterServerStrategy;  // #include <lockstep/strategies/parameter_server.hpp>
+template <class Model>
+class SidecarEvaluator;                // #include <lockstep/saving/sidecar_evaluator.hpp>
+struct ElasticOptions;                 // #include <lockstep/strategies/elastic.hpp>
+class TFRecordWriter;                  // #include <lockstep/records/tfrecord_writer.hpp>
+void export_onnx(...) = delete;        // #include <lockstep/onnx/export_onnx.hpp>
+void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
+void from_tfrecords(...) = delete;     // #include <lockstep/datasets/tfrecords.hpp>
+void from_fixed_length_records(...) =
+    delete;  // #include <lockstep/datasets/fixed_length_records.hpp>
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

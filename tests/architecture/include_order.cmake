@@ -1,6 +1,6 @@
 # cmake -D ROOT=<folder with include/lockstep> -P include_order.cmake
 #
-# Without lockstep::compiled, a header includes its .ipp at its end. So a header A that includes a
+# Without the library, a header includes its .ipp at its end. So a header A that includes a
 # header B at its top must not be included, through any .ipp, from B: a program that begins with A
 # would compile that .ipp before it has seen A. Prints each such pair, and fails if there is one.
 
@@ -91,5 +91,5 @@ foreach(file IN LISTS left)
   endforeach()
 endforeach()
 if(failed)
-  message(FATAL_ERROR "a program without lockstep::compiled cannot begin with these headers")
+  message(FATAL_ERROR "a program without the library cannot begin with these headers")
 endif()

@@ -150,14 +150,11 @@ struct LightningName : TrainBegin {
 struct KerasOneName : TrainBegin {
   void on_batch_end(ls::Training&, std::int64_t, ls::Logs&);
 };
-struct CamelCase : TrainBegin {
-  void onEpochEnd(ls::Training&, int, ls::Logs&);
-};
 struct Overloads : TrainBegin {
   void on_validation_end(int);
   void on_validation_end(ls::Training&);
 };
-static_assert(NoneHasCorrectHooks<OtherVerb, LightningName, KerasOneName, CamelCase, Overloads>);
+static_assert(NoneHasCorrectHooks<OtherVerb, LightningName, KerasOneName, Overloads>);
 
 // ... state that would silently not be saved or not be restored.
 struct Saves : EpochEnd {

@@ -59,7 +59,7 @@ struct FakeTraining : lockstep::Training {
   [[nodiscard]] std::uint64_t state_bytes() const override { return 0; }
   void verify_after_step() override { verify_asked = true; }
   [[nodiscard]] bool is_verified() const override { return verified; }
-  void restore(std::vector<std::byte> saved, lockstep::DecodeState decode_state) override {
+  void restore(std::vector<std::byte> saved, lockstep::DecodeState decode_state, bool) override {
     ++restore_calls;
     restored = std::move(saved);
     decode = decode_state;

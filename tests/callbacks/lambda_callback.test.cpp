@@ -125,7 +125,7 @@ TEST_CASE("LambdaCallback: what its functions remember is saved and restored, wh
       .restore = [&](const ls::State& state) { seen = state.get<int>("seen"); }},
       forgets{.on_epoch_end = [] {}};
   const std::vector<ls::State> saved = ls::CallbackList(counts, forgets).save();
-  CHECK(saved[1].empty());
+  CHECK(saved.size() == 1);
   seen = 0;
   ls::CallbackList(counts, forgets).restore(saved);
   CHECK(seen == 3);

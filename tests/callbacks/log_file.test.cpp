@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "callbacks/fake_training.hpp"
@@ -14,16 +13,12 @@
 namespace ls = lockstep;
 using lockstep_test::contains;
 using lockstep_test::FakeTraining;
+using lockstep_test::file_text;
 using lockstep_test::message_of;
 using lockstep_test::TemporaryFolder;
 using ls::detail::LogFile;
 
 namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void put(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
@@ -41,17 +36,17 @@ TEST_CASE("LogFile: what a file had stays until the first epoch; then it begins 
   file.open(training);
   CHECK_FALSE(file.is_open());
   file.write("too early\n");
-  CHECK(content(path) == "before\n");
+  CHECK(file_text(path) == "before\n");
   CHECK(file.start());
   CHECK(file.is_open());
   CHECK(file.is_empty());
   CHECK_FALSE(file.start());  // of a later epoch
   file.write("a\n");
-  CHECK(content(path) == "a\n");  // at once
+  CHECK(file_text(path) == "a\n");  // at once
   CHECK_FALSE(file.is_empty());
   file.close();
   file.write("too late\n");
-  CHECK(content(path) == "a\n");
+  CHECK(file_text(path) == "a\n");
 }
 
 TEST_CASE("LogFile: append keeps what the file had; so does a line outside of fit") {
@@ -66,7 +61,7 @@ TEST_CASE("LogFile: append keeps what the file had; so does a line outside of fi
   file.write("a\n");
   file.close();
   file.append(training, "b\n");
-  CHECK(content(path) == "before\na\nb\n");
+  CHECK(file_text(path) == "before\na\nb\n");
 }
 
 TEST_CASE("LogFile: a resumed run cuts off what came after the snapshot") {
@@ -87,11 +82,11 @@ TEST_CASE("LogFile: a resumed run cuts off what came after the snapshot") {
   file.restore(state);
   CHECK_FALSE(file.start());  // not the first epoch of the run
   file.write("TWO\n");
-  CHECK(content(path) == "one\nTWO\n");
+  CHECK(file_text(path) == "one\nTWO\n");
 
   file.open(training);  // another fit, which is not resumed
   CHECK(file.start());
-  CHECK(content(path).empty());
+  CHECK(file_text(path).empty());
 }
 
 TEST_CASE(
@@ -107,7 +102,7 @@ TEST_CASE(
   CHECK_FALSE(survivor.start());
   survivor.write("a\n");
   survivor.append(other, "b\n");
-  CHECK(content(path) == "of the chief before\n");
+  CHECK(file_text(path) == "of the chief before\n");
   ls::State state;
   survivor.save(state);
 
@@ -117,7 +112,7 @@ TEST_CASE(
   file.restore(state);
   CHECK_FALSE(file.start());
   file.write("c\n");
-  CHECK(content(path) == "of the chief before\nc\n");
+  CHECK(file_text(path) == "of the chief before\nc\n");
 }
 
 TEST_CASE(

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +18,86 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/core/error.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/comma_locale.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
+using lockstep_test::contains;
+using lockstep_test::message_of;
 using namespace lockstep_test;
+
+namespace {
+
+/// Of epoch 3 (the third), loss 0.125 and val_loss 1234.5678.
+std::string path_of(std::string_view text, std::optional<std::int64_t> batch = std::nullopt) {
+  ls::Logs logs;
+  logs.set("loss", 0.125);
+  logs.set("val_loss", 1234.5678);
+  logs.set("largest", -std::numeric_limits<double>::max());
+  return ls::FilepathTemplate(text).format(2, batch, logs);
+}
+std::string refusal(std::string_view text, std::optional<std::int64_t> batch = std::nullopt) {
+  return message_of<ls::ConfigurationError>([&] { (void)path_of(text, batch); });
+}
+
+}  // namespace
+
+TEST_CASE("filepath: as Python's str.format has it") {
+  CHECK(path_of("run/model") == "run/model");
+  CHECK(path_of("{epoch}") == "3");
+  CHECK(path_of("a/{epoch:02d}-{val_loss:.2f}.npz") == "a/03-1234.57.npz");
+  CHECK(path_of("{epoch:4d}|{epoch:04d}|{epoch:d}") == "   3|0003|3");
+  CHECK(path_of("{epoch:.1f}") == "3.0");
+  CHECK(path_of("{loss}{loss:e}{loss:g}{loss:f}") == "0.1251.250000e-010.1250.125000");
+  CHECK(path_of("{loss:8.3f}{loss:08.3f}{loss:.0f}") == "   0.1250000.1250");
+  CHECK(path_of("{{{epoch}}}") == "{3}");
+  CHECK(path_of("{epoch}-{batch:03d}", 9) == "3-010");
+  CHECK(path_of("{largest:.99f}").size() == 1 + 309 + 1 + 99);
+  CHECK(path_of("{largest:999g}").size() == 999);
+  CHECK(path_of("") == "");
+}
+
+TEST_CASE("filepath: a missing figure is an error that lists the existing ones") {
+  CHECK(contains(refusal("{val_accuracy:.2f}"),
+                 "'val_accuracy' is not there; available: epoch, loss, val_loss"));
+  CHECK(contains(refusal("{batch}"), "'batch' is not there; available: epoch, loss"));
+  CHECK(contains(refusal("{acc}", 3), "available: epoch, batch, loss"));
+  CHECK(contains(refusal("{loss:02d}"), "'loss' is no whole number"));
+  CHECK(contains(refusal("{epoch:.2d}"), "'epoch' is a whole number and has no precision"));
+}
+
+TEST_CASE("filepath: a text that is no template is an error before training begins") {
+  for (const char* text : {"{", "}", "a{epoch", "{}", "{:d}", "{epoch:x}", "{epoch:2}",
+                           "{epoch:dd}", "{loss:.f}", "{loss:.100f}", "{loss:1000f}", "{loss:-3f}",
+                           "{loss:%f}", "{loss:*f}", "{epoch:s}", "{epoch:n}"}) {
+    CAPTURE(text);
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::FilepathTemplate{text}; }),
+                   "expected for example"));
+  }
+}
+
+TEST_CASE("filepath: no locale of the program changes the names of files") {
+  const lockstep_test::CommaLocale locale;
+  if (!locale.has_printf()) MESSAGE("printf does not follow a locale here: nothing is tested");
+  CHECK(path_of("m-{epoch:02d}-{val_loss:.2f}.safetensors") == "m-03-1234.57.safetensors");
+  CHECK(path_of("{loss}|{loss:e}|{loss:08.3f}|{val_loss:g}") ==
+        "0.125|1.250000e-01|0000.125|1234.57");
+}
+
+TEST_CASE("filepath: widths and zeros as printf has them, also of numbers below 0 and none") {
+  ls::Logs logs;
+  logs.set("a", -0.5);
+  logs.set("nan", std::numeric_limits<double>::quiet_NaN());
+  logs.set("inf", -std::numeric_limits<double>::infinity());
+  const auto format = [&](std::string_view text) {
+    return ls::FilepathTemplate(text).format(0, {}, logs);
+  };
+  CHECK(format("{a:07.2f}|{a:7.2f}|{a:012e}|{a:02.0f}") == "-000.50|  -0.50|-5.000000e-01|-0");
+  CHECK(format("{nan:06f}|{inf:06f}|{nan:f}") == "   nan|  -inf|nan");
+}
 
 namespace {
 
@@ -44,7 +120,7 @@ bool saves(ls::ModelCheckpoint& callback, FakeTraining& training, int epoch,
   return saved;
 }
 
-std::string refusal(Options options) {
+std::string refused_options(Options options) {
   return message_of<ls::ConfigurationError>([&] { ls::ModelCheckpoint{options}; });
 }
 
@@ -114,6 +190,12 @@ TEST_CASE("ModelCheckpoint: the best only") {
                              .mode = ls::MonitorMode::min});
   CHECK(saves(least, training, 0, path, 0, 0.5));
   CHECK(saves(least, training, 0, path, 0, 0.4));
+
+  // A figure of one's own: Keras 3 has no direction for it either.
+  CHECK(contains(refused_options({.filepath = path, .monitor = "val_dice", .save_best_only = true}),
+                 "ModelCheckpoint: monitor: whether more or less of 'val_dice' is better is not "
+                 "known: give .mode"));
+  CHECK_NOTHROW(ls::ModelCheckpoint({.filepath = path, .monitor = "val_dice"}));
 
   ls::ModelCheckpoint from_one(
       {.filepath = path, .save_best_only = true, .initial_value_threshold = 1.0});
@@ -223,10 +305,10 @@ TEST_CASE("ModelCheckpoint: only the chief writes, and all decide alike") {
 }
 
 TEST_CASE("ModelCheckpoint: options that make no sense are errors that say why") {
-  CHECK(contains(refusal({}), "filepath is empty"));
-  CHECK(contains(refusal({.filepath = "a{"}), "a '{' without a '}'"));
-  CHECK(contains(refusal({.filepath = "a.npz"}), "weights alone"));
-  CHECK(contains(refusal({.filepath = "a.safetensors"}), "weights alone"));
+  CHECK(contains(refused_options({}), "filepath is empty"));
+  CHECK(contains(refused_options({.filepath = "a{"}), "a '{' without a '}'"));
+  CHECK(contains(refused_options({.filepath = "a.npz"}), "weights alone"));
+  CHECK(contains(refused_options({.filepath = "a.safetensors"}), "weights alone"));
   FakeTraining training;
   ls::Logs logs;
   logs.set("loss", 1);

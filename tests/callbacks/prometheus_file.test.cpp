@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "callbacks/fake_training.hpp"
@@ -17,16 +15,10 @@ using namespace std::chrono_literals;
 using lockstep_test::CapturedStderr;
 using lockstep_test::contains;
 using lockstep_test::FakeTraining;
+using lockstep_test::file_text;
 using lockstep_test::TemporaryFolder;
 
-namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("PrometheusFile: steps, figures, times by rank and the end, in the text format") {
   const TemporaryFolder folder;
@@ -34,14 +26,14 @@ TEST_CASE("PrometheusFile: steps, figures, times by rank and the end, in the tex
   ls::PrometheusFile prometheus({.filename = folder.path("metrics/{rank}.prom"), .interval = 0ms});
   const std::string path = folder.path("metrics/0.prom");
   prometheus.on_train_begin(training);
-  CHECK(contains(content(path), "lockstep_training{worker=\"0\"} 1\n"));
+  CHECK(contains(file_text(path), "lockstep_training{worker=\"0\"} 1\n"));
   prometheus.on_epoch_begin(training, 4);
   training.times = {{.compute = 1.5, .collective = 0.5}, {.compute = 1, .collective = 1}};
   ls::Logs logs;
   logs.set("loss", 0.25);
   logs.set("odd \"name\"", std::nan(""));
   prometheus.on_train_batch_end(training, 0, logs);
-  const std::string text = content(path);
+  const std::string text = file_text(path);
   for (const char* line :
        {"# TYPE lockstep_updates_total counter\n", "lockstep_updates_total{worker=\"0\"} ",
         "lockstep_epoch{worker=\"0\"} 4\n", "lockstep_figure{worker=\"0\",name=\"loss\"} 0.25\n",
@@ -52,12 +44,12 @@ TEST_CASE("PrometheusFile: steps, figures, times by rank and the end, in the tex
     CHECK(contains(text, line));
   }
   prometheus.on_train_abort(training);
-  CHECK(contains(content(path), "lockstep_training{worker=\"0\"} 0\n"));
-  CHECK(contains(content(path), "lockstep_failures_total{worker=\"0\"} 1\n"));
-  const std::string last = content(path);
+  CHECK(contains(file_text(path), "lockstep_training{worker=\"0\"} 0\n"));
+  CHECK(contains(file_text(path), "lockstep_failures_total{worker=\"0\"} 1\n"));
+  const std::string last = file_text(path);
   prometheus.on_train_batch_end(training, 0, logs);  // with ElasticOptions, not as the chief
   prometheus.on_epoch_end(training, 0, logs);
-  CHECK(content(path) == last);
+  CHECK(file_text(path) == last);
 }
 
 TEST_CASE("PrometheusFile: between two writes an interval passes, and the end is always written") {
@@ -65,13 +57,13 @@ TEST_CASE("PrometheusFile: between two writes an interval passes, and the end is
   FakeTraining training;
   ls::PrometheusFile prometheus({.filename = folder.path("one.prom"), .interval = 1h});
   prometheus.on_train_begin(training);
-  const std::string first = content(folder.path("one.prom"));
+  const std::string first = file_text(folder.path("one.prom"));
   ls::Logs logs;
   logs.set("loss", 1);
   prometheus.on_train_batch_end(training, 0, logs);
-  CHECK(content(folder.path("one.prom")) == first);
+  CHECK(file_text(folder.path("one.prom")) == first);
   prometheus.on_train_end(training, logs);
-  CHECK(contains(content(folder.path("one.prom")), "name=\"loss\"} 1\n"));
+  CHECK(contains(file_text(folder.path("one.prom")), "name=\"loss\"} 1\n"));
 }
 
 TEST_CASE("PrometheusFile: what cannot be written is a warning, once; wrong options are refused") {

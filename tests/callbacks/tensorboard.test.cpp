@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <span>
 #include <string>
@@ -27,6 +26,7 @@ using lockstep::testing::has_python_modules;
 using lockstep::testing::run_python;
 using lockstep_test::contains;
 using lockstep_test::FakeTraining;
+using lockstep_test::file_text;
 using lockstep_test::message_of;
 using lockstep_test::Recorder;
 using lockstep_test::TemporaryFolder;
@@ -88,15 +88,11 @@ ls::TensorBoard board_in(const std::string& log_dir) {
                           .wall_time = [] { return 1.5; }});
 }
 
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 /// The only file of a folder.
 std::string only_file(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    files.push_back(content(entry.path()));
+    files.push_back(file_text(entry.path()));
   return files.size() == 1 ? files[0] : std::to_string(files.size()) + " files";
 }
 template <std::size_t N>

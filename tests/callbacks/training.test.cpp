@@ -12,7 +12,7 @@
 
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"

@@ -46,10 +46,6 @@ std::vector<std::string> files(const TemporaryFolder& folder) {
   return names;
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 void put_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 using Names = std::vector<std::string>;
@@ -105,7 +101,7 @@ TEST_CASE(
   now += 10;
   checkpoints.save(state_of(2));
   CHECK(
-      text_of(folder.path("checkpoint")) ==
+      file_text(folder.path("checkpoint")) ==
       "model_checkpoint_path: \"model-2\"\nall_model_checkpoint_paths: \"model-1\"\n"
       "all_model_checkpoint_paths: \"model-2\"\nall_model_checkpoint_timestamps: 1700000000.25\n"
       "all_model_checkpoint_timestamps: 1700000010.25\nlast_preserved_timestamp: 1700000000.25\n");
@@ -195,7 +191,7 @@ TEST_CASE(
     CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 20});
     for (int i = 1; i <= 11; ++i) checkpoints.save(state_of(i));
   }
-  const std::string good = text_of(folder.path("checkpoint"));
+  const std::string good = file_text(folder.path("checkpoint"));
   for (const std::string& damaged :
        {std::string(), good.substr(0, good.size() / 2), "\n" + good, good + "colour: 3\n",
         std::string(
@@ -272,11 +268,11 @@ TEST_CASE(
   checkpoints.save(state_of(iterations), 7);
   for (const std::string& name : Names{"checkpoint", "ckpt-7"}) {
     CAPTURE(name);
-    const std::string before = text_of(folder.path(name));
+    const std::string before = file_text(folder.path(name));
     std::ifstream former(folder.path(name), std::ios::binary);
     for (const std::int64_t number : {7, 8}) checkpoints.save(state_of(++iterations), number);
     CHECK(std::string{std::istreambuf_iterator<char>(former), {}} == before);
-    CHECK(text_of(folder.path(name)) != before);
+    CHECK(file_text(folder.path(name)) != before);
   }
   CHECK(files(folder) == Names{"ckpt-7", "ckpt-8"});  // no temporary file is left
 }

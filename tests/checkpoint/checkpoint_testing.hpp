@@ -48,6 +48,7 @@ inline lockstep::TrainingState full_state() {
   state.iterations = 1'000'000'000'000;
   state.learning_rate = 0.1;
   state.seed = 0xFEDC'BA98'7654'3210;
+  state.fit = 1;
   state.epoch = 3;
   state.step = 17;
   state.data_iteration = 2;

@@ -1,10 +1,10 @@
 #include "lockstep/checkpoint/file_writer.hpp"
 
 #include <doctest/doctest.h>
+
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -25,6 +25,19 @@ using lockstep_test::contains;
 using lockstep_test::message_of;
 using lockstep_test::some_bytes;
 using lockstep_test::TemporaryFolder;
+
+TEST_CASE("file_kind: names what is no regular file") {
+  CHECK(std::string(ls::detail::file_kind(S_IFDIR)) == "a folder");
+  CHECK(std::string(ls::detail::file_kind(S_IFIFO)) == "a FIFO");
+  CHECK(std::string(ls::detail::file_kind(S_IFSOCK)) == "a socket");
+  CHECK(std::string(ls::detail::file_kind(S_IFCHR)) == "a device");
+  CHECK(std::string(ls::detail::file_kind(S_IFBLK)) == "a device");
+}
+
+TEST_CASE("end_of_links: what is no link is its own end") {
+  CHECK(ls::detail::end_of_links("no/such/file") == "no/such/file");
+  CHECK(ls::detail::end_of_links("plain") == "plain");
+}
 
 namespace {
 

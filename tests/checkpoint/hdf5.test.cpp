@@ -1,5 +1,5 @@
 // Files of HDF5, which its own library reads and writes. This file alone of its folder is compiled
-// with it, where it is there, and so tests hdf5_library, hdf5_objects, hdf5_reader and hdf5_writer.
+// with it, where it is there, and so tests hdf5_library and hdf5_file.
 #include "lockstep/checkpoint/hdf5.hpp"
 
 #include <doctest/doctest.h>
@@ -353,6 +353,102 @@ TEST_SUITE("HDF5 [needs library]") {
                      H5Lcreate_external("other.h5", "/x", file, "link", H5P_DEFAULT, H5P_DEFAULT);
                    })),
                    "HDF5: link: it is a link to another place, which is not followed"));
+  }
+
+  TEST_CASE("HDF5: arrays in parts, compressed or not, whose edges lie beyond the array") {
+    std::vector<float> elements(5 * 7 * 3);
+    for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i) / 8;
+    for (const bool is_compressed : {false, true})
+      for (const hsize_t rows : {hsize_t{1}, hsize_t{2}, hsize_t{5}}) {
+        CAPTURE(rows);
+        CAPTURE(is_compressed);
+        const ls::KerasWeights weights = decode(file_of([&](hid_t file) {
+          const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+          const hsize_t parts[] = {rows, 4, 2};
+          H5Pset_chunk(how, 3, parts);
+          if (is_compressed) {
+            H5Pset_shuffle(how);
+            H5Pset_deflate(how, 6);
+          }
+          put_dataset(file, "a", {5, 7, 3}, how, H5T_IEEE_F32LE, elements.data());
+          put_dataset(file, "b", {5, 7, 3}, how, H5T_IEEE_F64BE, elements.data());
+          H5Pclose(how);
+        }));
+        REQUIRE(weights.arrays.size() == 2);
+        CHECK(values<float>(weights.arrays[0]) == elements);
+        CHECK(values<double>(weights.arrays[1]) ==
+              std::vector<double>(elements.begin(), elements.end()));
+      }
+  }
+
+  /// An array of 8 numbers in two parts, of which the first is these bytes.
+  Bytes with_part(const std::vector<std::uint8_t>& bytes, std::uint32_t skipped) {
+    return file_of([&](hid_t file) {
+      const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+      const hsize_t four = 4, eight = 8, first = 0;
+      H5Pset_chunk(how, 1, &four);
+      H5Pset_shuffle(how);
+      H5Pset_deflate(how, 6);
+      put_dataset(file, "a", {eight}, how);
+      const hid_t set = H5Dopen2(file, "a", H5P_DEFAULT);
+      CHECK(H5Dwrite_chunk(set, H5P_DEFAULT, skipped, &first, bytes.size(), bytes.data()) >= 0);
+      const std::vector<float> second(4, 1.5F);
+      CHECK(H5Dwrite_chunk(set, H5P_DEFAULT, 3, &four, 16, second.data()) >= 0);
+      H5Dclose(set);
+      H5Pclose(how);
+    });
+  }
+
+  TEST_CASE("HDF5: a damaged part is refused before the library takes its size on trust") {
+    const std::vector<std::uint8_t> sixteen(16, 0);
+    CHECK(values<float>(decode(with_part(sixteen, 3)).arrays.at(0)) ==
+          std::vector<float>{0, 0, 0, 0, 1.5F, 1.5F, 1.5F, 1.5F});
+    CHECK(refusal(with_part({1, 2, 3}, 3)) == "HDF5: a: damaged: a part has 3 bytes, expected 16");
+    CHECK(contains(refusal(with_part(std::vector<std::uint8_t>(4000, 7), 3)),
+                   "a part has 4000 bytes, expected 16"));
+    CHECK(contains(refusal(with_part(sixteen, 0)),
+                   "a compressed part does not become the 16 bytes that it has"));
+    // What zlib makes of no bytes at all.
+    CHECK(
+        contains(refusal(with_part({0x78, 0x9c, 3, 0, 0, 0, 0, 1}, 0)), "does not become the 16"));
+    CHECK(contains(refusal(with_part({0x78, 0x9c, 3, 0, 0, 0, 0, 1}, 2)),
+                   "a part has 8 bytes, expected 16"));
+  }
+
+  TEST_CASE("HDF5: other filters, and types of elements, are refused by their names") {
+    CHECK(refusal(file_of([](hid_t file) {
+            const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+            const hsize_t four = 4;
+            H5Pset_chunk(how, 1, &four);
+            H5Pset_fletcher32(how);
+            const std::vector<float> elements(4);
+            put_dataset(file, "a", {4}, how, H5T_IEEE_F32LE, elements.data());
+            H5Pclose(how);
+          })) ==
+          "HDF5: a: it is stored with the filter 'fletcher32' (3), of which gzip and shuffle are "
+          "read: write the file without (h5repack -f NONE, or create_dataset without compression)");
+    const auto of_type = [](hid_t type) {
+      return refusal(file_of([&](hid_t file) { put_dataset(file, "a", {4}, H5P_DEFAULT, type); }));
+    };
+    CHECK(contains(of_type(H5T_STD_I8LE),
+                   "HDF5: a: its elements are int8, expected numbers with a point"));
+    CHECK(contains(of_type(H5T_STD_U8LE), "its elements are uint8"));
+    CHECK(
+        contains(of_type(H5T_NATIVE_LDOUBLE), "its elements are numbers with a point of 128 bits"));
+    const hid_t complex = H5Tcreate(H5T_COMPOUND, 8);
+    H5Tinsert(complex, "r", 0, H5T_IEEE_F32LE);
+    H5Tinsert(complex, "i", 4, H5T_IEEE_F32LE);
+    CHECK(contains(of_type(complex), "its elements are compound"));
+    H5Tclose(complex);
+    CHECK(contains(refusal(file_of([](hid_t file) {
+                     const hid_t type = H5Tcreate(H5T_OPAQUE, 1), space = H5Screate(H5S_SCALAR);
+                     put_dataset(file, "a", {4}, H5P_DEFAULT, type);
+                     H5Aclose(H5Acreate_by_name(file, "a", "dtype", H5T_NATIVE_INT, space,
+                                                H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+                     H5Sclose(space);
+                     H5Tclose(type);
+                   })),
+                   "its elements are opaque, of 1 bytes (float8"));
   }
 
   TEST_CASE("HDF5: a group that contains itself, and a file of Keras 2, are refused") {

@@ -25,6 +25,7 @@ TEST_CASE("TrainingState: equal only when everything is") {
   CHECK(differs([](auto& s) { s.learning_rate = 0.2; }));
   CHECK(differs([](auto& s) { s.previous_learning_rate = 0.3; }));
   CHECK(differs([](auto& s) { ++s.seed; }));
+  CHECK(differs([](auto& s) { ++s.fit; }));
   CHECK(differs([](auto& s) { ++s.epoch; }));
   CHECK(differs([](auto& s) { ++s.step; }));
   CHECK(differs([](auto& s) { ++s.data_iteration; }));
@@ -36,6 +37,8 @@ TEST_CASE("TrainingState: equal only when everything is") {
   CHECK(differs([](auto& s) { ++s.samples; }));
   CHECK(differs([](auto& s) { ++s.samples_checksum; }));
   CHECK(differs([](auto& s) { ++s.epoch_steps; }));
+  CHECK(differs([](auto& s) { s.pipeline += "x"; }));
+  CHECK(differs([](auto& s) { s.class_weight.push_back(1); }));
   CHECK(differs([](auto& s) { s.callbacks[1].put("new", 1); }));
   CHECK(differs([](auto& s) { s.objects.clear(); }));
 }

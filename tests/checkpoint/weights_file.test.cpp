@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
@@ -163,6 +165,41 @@ TEST_CASE("weights file: a file is refused by its beginning and its size, before
   CHECK(contains(refusal("a.npz", std::vector<std::byte>(64), large), "no zip file"));
   CHECK(contains(refusal("a.safetensors", std::vector<std::byte>(64), large),
                  "does not begin with '{'"));
+}
+
+TEST_CASE("weights file: another file in place of one with weights is called by its name") {
+  const auto refusal = [](const char* path, std::string_view text) {
+    return message_of<ls::DataError>([&] {
+      ls::weights_check(path, 100)(std::as_bytes(std::span(text.substr(0, ls::checked_head))),
+                                   text.size());
+    });
+  };
+  using namespace std::string_view_literals;
+  const std::pair<std::string_view, std::string_view> others[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"sv, "a Git LFS pointer"},
+      {"<!DOCTYPE html>\n<html>"sv, "a page of HTML"},
+      {"{\"metadata\": {\"total_size\": 1}, \"weight_map\": {}}"sv, "an index of shards"},
+      {"\x1f\x8b\x08\0\0\0\0\0\0\0"sv, "compressed with gzip"},
+      {"\x93NUMPY\1\0v\0{"sv, "an array of NumPy"},
+      {"\x80\2}q\0X\4\0\0\0\0"sv, "a pickle of Python"}};
+  for (const char* path : {"a.safetensors", "a.npz", "a", "a.weights.h5", "a.keras"})
+    for (const auto& other : others) {
+      CAPTURE(path);
+      CAPTURE(other.second);
+      CHECK(contains(refusal(path, other.first), "; it is " + std::string(other.second)));
+    }
+  for (const char* path : {"a.safetensors", "a", "a.weights.h5"})
+    CHECK(contains(refusal(path, "PK\3\4\x14\0\0\0\0\0\0\0"sv), "; it is a zip file"));
+  for (const char* path : {"a.safetensors", "a.npz", "a", "a.keras"})
+    CHECK(contains(refusal(path, "\x89HDF\r\n\x1a\n\0\0\0\0"sv), "; it is an HDF5 file"));
+  for (const char* path : {"model.weights.json", "model.safetensors.index.json"})
+    CHECK(contains(message_of<ls::ConfigurationError>(
+                       [&] { ls::check_weights_path("load_weights", path, true); }),
+                   "an index of shards names the files"));
+  // A safetensors file begins with the size of its header, which may look like anything.
+  std::string text("\x80\2\0\0\0\0\0\0{}"sv);
+  text.resize(8 + 0x280, ' ');
+  CHECK(refusal("a.safetensors", text) == "NO EXCEPTION");
 }
 
 TEST_CASE("weights file: the decompressed size has a limit, too") {

@@ -244,6 +244,22 @@ TEST_SUITE("cluster_from_environment") {
               {"4 workers in 3 Jobs"}));
   }
 
+  TEST_CASE("a world of one needs no address, and does not contradict a larger one") {
+    const std::string alone = "rank 0 of 1";
+    CHECK(place({{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == alone);
+    CHECK(place({{"WORLD_SIZE", "1"}, {"MASTER_ADDR", "node0"}}) == alone);
+    CHECK(place({{"JAX_PROCESS_ID", "0"}, {"JAX_NUM_PROCESSES", "1"}}) == alone);
+    CHECK(place({{"JAX_NUM_PROCESSES", "1"}}) == alone);
+    CHECK(place({{"PET_NODE_RANK", "0"}, {"PET_NNODES", "1"}}) == alone);
+    CHECK(place({{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "1"}}) == alone);
+    CHECK(place({{"LOCKSTEP_RANK", "0"}, {"LOCKSTEP_WORLD_SIZE", "1"}}) == alone);
+    CHECK(place(tf_config + Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == place(tf_config));
+    CHECK(names(refusal({{"RANK", "1"}, {"WORLD_SIZE", "1"}}), {"RANK=1", "incomplete"}));
+    CHECK(names(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), {"WORLD_SIZE=2", "incomplete"}));
+    CHECK(names(refusal({{"JAX_PROCESS_ID", "0"}}), {"JAX_PROCESS_ID=0", "incomplete"}));
+    CHECK(names(refusal({{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "4"}}), {"incomplete"}));
+  }
+
   TEST_CASE("the cores that Slurm has given to a task") {
     const auto cores = [](const Variables& variables) {
       const auto read = [&](const char* name) -> const char* {

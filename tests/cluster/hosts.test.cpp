@@ -22,17 +22,12 @@
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::contains;
+using lockstep_test::count;
 using lockstep_test::TemporaryFolder;
 
 namespace {
 
 using Words = std::vector<std::string>;
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 /// What ssh does, without another host: it joins its words, and gives them to a shell of another
 /// session, with few variables. Host "lost" cannot be reached. The hosts' names resolve nowhere, so
@@ -50,7 +45,7 @@ class FakeSsh {
 
   [[nodiscard]] Words command(const std::string& hosts, const Words& rest,
                               const Words& options = {}) const {
-    Words words{PROGRAM_WORKER, "--hosts", hosts, "--ssh", folder_.path("ssh")};
+    Words words{test_program("cluster_worker"), "--hosts", hosts, "--ssh", folder_.path("ssh")};
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), rest.begin(), rest.end());
     return words;
@@ -96,9 +91,9 @@ TEST_SUITE("hosts") {
       CHECK(contains(told.output, line));
     const std::string file = ssh.path("hosts");
     std::ofstream(file) << "a slots=2\n";
-    const Finished from_file =
-        run_process({PROGRAM_WORKER, "--hostfile", file, "--ssh=" + ssh.path("ssh"), "sum"}, {},
-                    60s);  // all on one: loopback
+    const Finished from_file = run_process(
+        {test_program("cluster_worker"), "--hostfile", file, "--ssh=" + ssh.path("ssh"), "sum"}, {},
+        60s);  // all on one: loopback
     CAPTURE(from_file.output);
     CHECK(count(from_file.output, "] sum 3\n") == 2);
   }
@@ -111,8 +106,7 @@ TEST_SUITE("hosts") {
     REQUIRE(process.wait_for("waiting, process", 60s, 2));
     std::size_t seen = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      std::ifstream file(entry.path() / "cmdline");
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string text = lockstep_test::file_text(entry.path() / "cmdline");
       CHECK_FALSE(contains(text, secret));
       seen += contains(text, "LOCKSTEP") || contains(text, "lockstep-note");
     }
@@ -140,17 +134,19 @@ TEST_SUITE("hosts") {
     CHECK(
         contains(lost.output,
                  "worker 0 on host lost failed first: exit code 255 of ssh: it could not connect"));
-    const Finished nowhere =
-        run_process({PROGRAM_WORKER, "--hosts", "a", "--ssh", "/no/such/ssh", "arguments"},
-                    meeting_here(), 60s);
+    const Finished nowhere = run_process(
+        {test_program("cluster_worker"), "--hosts", "a", "--ssh", "/no/such/ssh", "arguments"},
+        meeting_here(), 60s);
     CHECK(nowhere.exit_code == 127);
-    const Finished both = run_process({PROGRAM_WORKER, "--hosts", "a", "--workers", "2"}, {}, 60s);
+    const Finished both =
+        run_process({test_program("cluster_worker"), "--hosts", "a", "--workers", "2"}, {}, 60s);
     CHECK(both.exit_code == 2);
     CHECK(contains(both.output, "--workers, --hosts and --hostfile"));
     const TemporaryFolder folder;
     for (const auto& [path, why] : {std::pair{folder.path("none"), "No such file or directory"},
                                     {folder.path(), "Is a directory"}}) {
-      const Finished unread = run_process({PROGRAM_WORKER, "--hostfile", path}, {}, 60s);
+      const Finished unread =
+          run_process({test_program("cluster_worker"), "--hostfile", path}, {}, 60s);
       CAPTURE(unread.output);
       CHECK(unread.exit_code == 2);
       CHECK(contains(unread.output, "--hostfile: cannot read '" + path + "': " + why));
@@ -285,7 +281,7 @@ TEST_SUITE("hosts [needs sshd]") {
         run_process({"/bin/sh", "-c", "exec " + files.ssh() + " 127.0.0.1 true"}, {}, 30s);
     if (login.exit_code != 0) return skip(test, "an sshd that lets this user in: " + login.output);
     const auto run = [&](const Words& rest) {
-      Words words{PROGRAM_WORKER, "--hosts", "127.0.0.1:2", "--ssh", files.ssh()};
+      Words words{test_program("cluster_worker"), "--hosts", "127.0.0.1:2", "--ssh", files.ssh()};
       words.insert(words.end(), rest.begin(), rest.end());
       return words;
     };
@@ -314,7 +310,7 @@ TEST_SUITE("hosts [needs sshd]") {
       words.insert(words.end(),
                    {"--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                     "/bin/sh", "-c", two_hosts, find_program("sshd"), files.config(), files.ssh(),
-                    PROGRAM_WORKER, "--hosts", hosts, "--ssh", files.ssh()});
+                    test_program("cluster_worker"), "--hosts", hosts, "--ssh", files.ssh()});
       words.insert(words.end(), rest.begin(), rest.end());
       return run_process(words, {}, 120s);
     };

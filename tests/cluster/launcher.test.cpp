@@ -21,19 +21,14 @@ using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using lockstep_test::contains;
+using lockstep_test::count;
 
 namespace {
 
 Finished launch(const std::vector<std::string>& arguments, const Environment& environment = {}) {
-  std::vector<std::string> command{PROGRAM_WORKER};
+  std::vector<std::string> command{test_program("cluster_worker")};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_process(command, environment, 60s);
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
 }
 
 std::string last_line(std::string text) {
@@ -130,8 +125,8 @@ TEST_SUITE("launcher") {
     CHECK(finished.exit_code == 137);
     CHECK(last_line(finished.output) ==
           "lockstep: worker 1 failed first: killed by signal 9 (Killed)");
-    CHECK(count(finished.output, "error: barrier: rank 1 (127.0.0.1:") +
-              count(finished.output, "error: all_reduce: rank 1 (") ==
+    CHECK(count(finished.output, "error: barrier: worker 1 (127.0.0.1:") +
+              count(finished.output, "error: all_reduce: worker 1 (") ==
           2);
   }
 
@@ -139,8 +134,8 @@ TEST_SUITE("launcher") {
     // Through the function, for a shorter patience than the 10 s that a program has.
     lockstep::LaunchOptions options;
     options.workers = 2;
-    options.program = PROGRAM_WORKER;
-    options.arguments = {PROGRAM_WORKER, "code", "5"};
+    options.program = test_program("cluster_worker");
+    options.arguments = {test_program("cluster_worker"), "code", "5"};
     options.failure_grace = 100ms;
     const auto begin = Clock::now();
     CHECK(lockstep::launch_workers(options) == 5);
@@ -159,8 +154,7 @@ TEST_SUITE("launcher") {
     };
     const lockstep_test::TemporaryFolder folder;
     const auto lines = [&](const std::string& name) {
-      std::ifstream file(folder.path(name));
-      return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+      return count(lockstep_test::file_text(folder.path(name)), "\n");
     };
     CHECK(launch_shell("echo >> " + folder.path("a") + "; exit 138", 3) == 138);
     CHECK(lines("a") == 4);
@@ -213,8 +207,8 @@ TEST_SUITE("launcher") {
       CHECK(lockstep::launch_workers(options) == (restarts == 0 ? 138 : 0));
       CHECK(Clock::now() - begin < 20s);
       for (const std::string worker : {"0", "1"}) {
-        std::ifstream file(folder.path(worker));
-        CHECK(std::count(std::istreambuf_iterator<char>(file), {}, '\n') == 1 + restarts);
+        CHECK(count(lockstep_test::file_text(folder.path(worker)), "\n") ==
+              static_cast<std::size_t>(1 + restarts));
       }
       for (const std::string file : {"0", "1", "lost"}) std::filesystem::remove(folder.path(file));
     }
@@ -311,8 +305,7 @@ TEST_SUITE("launcher") {
     options.workers = 2;
     options.restarts = 5;
     CHECK(lockstep::launch_workers(options) == 0);
-    std::ifstream file(folder.path("1"));
-    CHECK(std::count(std::istreambuf_iterator<char>(file), {}, '\n') == 3);
+    CHECK(count(lockstep_test::file_text(folder.path("1")), "\n") == 3);
 
     for (const auto& failure :
          {std::pair{"exit 5", 5}, std::pair{"exit 138", 138}, std::pair{"kill -9 $$", 137}}) {
@@ -355,7 +348,7 @@ TEST_SUITE("launcher") {
   TEST_CASE(
       "a signal is passed on once, also when it comes twice; workers that end well are no "
       "failure") {
-    Process process({PROGRAM_WORKER, "--workers", "2", "graceful"});
+    Process process({test_program("cluster_worker"), "--workers", "2", "graceful"});
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
     process.signal(SIGTERM);
@@ -368,7 +361,7 @@ TEST_SUITE("launcher") {
   }
 
   TEST_CASE("a worker that is stopped is woken up for a signal") {
-    Process process({PROGRAM_WORKER, "--workers", "2", "graceful"});
+    Process process({test_program("cluster_worker"), "--workers", "2", "graceful"});
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
     const auto workers = children_of(process.pid());
@@ -384,14 +377,14 @@ TEST_SUITE("launcher") {
   TEST_CASE("SIGTERM and SIGHUP give 143, SIGINT 130; under nohup SIGHUP is ignored") {
     for (const auto& [signal, code] :
          {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGHUP, 143}}) {
-      Process process({PROGRAM_WORKER, "--workers", "2", "wait"});
+      Process process({test_program("cluster_worker"), "--workers", "2", "wait"});
       REQUIRE(process.wait_for("[worker 0] waiting", 30s));
       REQUIRE(process.wait_for("[worker 1] waiting", 30s));
       process.signal(signal);
       CHECK(process.wait(30s).exit_code == code);
     }
-    Process ignoring(
-        {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" --workers 2 graceful", PROGRAM_WORKER});
+    Process ignoring({"/bin/sh", "-c", "trap '' HUP; exec \"$0\" --workers 2 graceful",
+                      test_program("cluster_worker")});
     REQUIRE(ignoring.wait_for("[worker 0] waiting", 30s));
     REQUIRE(ignoring.wait_for("[worker 1] waiting", 30s));
     ignoring.signal(SIGHUP);
@@ -406,10 +399,10 @@ TEST_SUITE("launcher") {
       "a worker has the program's name; the running program is started also when its file has "
       "gone") {
     const std::string name =
-        std::filesystem::path(PROGRAM_WORKER).filename().string().substr(0, 15);
+        std::filesystem::path(test_program("cluster_worker")).filename().string().substr(0, 15);
     CHECK(launch({"--workers", "1", "name"}).output == "[worker 0] name: " + name + "\n");
     const lockstep_test::TemporaryFolder folder;
-    std::filesystem::copy_file(PROGRAM_WORKER, folder.path("program"));
+    std::filesystem::copy_file(test_program("cluster_worker"), folder.path("program"));
     const Finished finished = run_process({folder.path("program"), "launch_without_file"}, {}, 60s);
     CHECK(finished.output == "[worker 0] name: exe\n");
     CHECK(finished.exit_code == 0);
@@ -434,7 +427,7 @@ TEST_SUITE("launcher") {
   }
 
   TEST_CASE("a second signal kills workers that ignore the first") {
-    Process process({PROGRAM_WORKER, "--workers", "2", "wait", "stubbornly"});
+    Process process({test_program("cluster_worker"), "--workers", "2", "wait", "stubbornly"});
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
     process.signal(SIGTERM);
@@ -446,7 +439,7 @@ TEST_SUITE("launcher") {
   }
 
   TEST_CASE("workers have process groups of their own, and die with the launcher") {
-    Process process({PROGRAM_WORKER, "--workers", "2", "wait"});
+    Process process({test_program("cluster_worker"), "--workers", "2", "wait"});
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
     process.signal(SIGKILL);
@@ -463,7 +456,7 @@ TEST_SUITE("launcher") {
   TEST_CASE(
       "of the launcher's descriptors, workers inherit their port and a note for the launcher "
       "only") {
-    const Finished alone = run_process({PROGRAM_WORKER, "descriptors"});
+    const Finished alone = run_process({test_program("cluster_worker"), "descriptors"});
     const Finished finished = launch({"--workers", "3", "descriptors"});
     CAPTURE(finished.output);
     const int expected = std::atoi(alone.output.c_str()) + 2;
@@ -472,8 +465,8 @@ TEST_SUITE("launcher") {
 
   TEST_CASE("a worker that prints without end delays neither signals nor other workers") {
     // (The shell throws away what the launcher prints.)
-    Process launcher({"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/null", PROGRAM_WORKER, "chatter",
-                      "--workers", "2"});
+    Process launcher({"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/null",
+                      test_program("cluster_worker"), "chatter", "--workers", "2"});
     std::this_thread::sleep_for(500ms);
     const auto begin = Clock::now();
     launcher.signal(SIGTERM);

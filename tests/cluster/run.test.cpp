@@ -10,6 +10,7 @@
 #include "lockstep/core/last_words.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/process.hpp"
+#include "support/skip.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
@@ -17,14 +18,14 @@ using namespace std::chrono_literals;
 namespace {
 
 Finished work(const std::vector<std::string>& arguments, const Environment& environment = {}) {
-  std::vector<std::string> command{PROGRAM_WORKER};
+  std::vector<std::string> command{test_program("cluster_worker")};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_process(command, environment, 60s);
 }
 
 /// Runs a shell script whose $0 is the program.
 Finished in_shell(const std::string& script) {
-  return run_process({"/bin/sh", "-c", script, PROGRAM_WORKER}, {}, 60s);
+  return run_process({"/bin/sh", "-c", script, test_program("cluster_worker")}, {}, 60s);
 }
 
 }  // namespace
@@ -79,9 +80,9 @@ TEST_SUITE("run") {
     };
     check("configuration", 2, "error: wrong configuration\n");
     check("data", 1, "error: wrong data\n");
-    check(
-        "lost", 138,
-        "error: collective operation: rank 3 failed: is lost [after 0.0 s and 0 received bytes]\n");
+    check("lost", 138,
+          "error: collective operation: worker 3 failed: is lost [after 0.0 s and 0 received "
+          "bytes]\n");
     check("standard", 1, "error: something else\n");
     check("memory", 1,
           "error: out of memory: std::bad_alloc; the limits are: RLIMIT_AS (ulimit -v) in bytes "
@@ -150,26 +151,57 @@ TEST_SUITE("run") {
     CHECK(work({"--workers", "1", "--workers", "2"}).output == "error: --workers is given twice\n");
   }
 
-  TEST_CASE("--restarts is the launcher's beside --workers, and the program's own without") {
+  TEST_CASE("too few open files: the limit is named, and what raises it") {
+    std::string command;
+    const char* environment = "";
+    SUBCASE("the launcher") { command = "exec \"$0\" --workers 2 sum"; }
+    SUBCASE("a worker") {
+      environment =
+          R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "task": {"type": "worker", "index": 1}})";
+      command = "exec \"$0\" sum";
+    }
+    for (int files = 6; files <= 16; ++files) {
+      CAPTURE(files);
+      const std::string limited = "ulimit -n " + std::to_string(files) + "; " + command;
+      const Finished finished =
+          run_process({"/bin/sh", "-c", limited, test_program("cluster_worker")},
+                      {{"TF_CONFIG", environment}}, 60s);
+      CAPTURE(finished.output);
+      CHECK(finished.exit_code != 0);
+      CHECK(finished.output.find("this process may have " + std::to_string(files) +
+                                 " (RLIMIT_NOFILE)") != std::string::npos);
+      CHECK(finished.output.find("raise the limit (ulimit -n") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("--restarts is the launcher's beside --workers, and an error without") {
     CHECK(work({"--workers", "1", "--restarts", "-1"}).output ==
           "error: --restarts needs a whole number from 0 to 1000000, got '-1'\n");
     CHECK(work({"--workers", "1", "--restarts"}).output ==
           "error: --restarts needs the number of times that a worker is started again\n");
     CHECK(work({"--workers", "1", "arguments", "--restarts=3"}).output ==
           "[worker 0] argument 1: arguments\n[worker 0] rank 0 of 1\n");
-    CHECK(work({"arguments", "--restarts", "3"}).output ==
-          "argument 1: arguments\nargument 2: --restarts\nargument 3: 3\nrank 0 of 1\n");
+    const Finished alone = work({"arguments", "--restarts", "3"});
+    CHECK(alone.exit_code == 2);
+    CHECK(alone.output ==
+          "error: --restarts is the launcher's, and goes with --workers, --hosts or --hostfile: "
+          "give it, too, or put an option of the program's own behind --\n");
+    CHECK(work({"arguments", "--", "--restarts", "3"}).output ==
+          "argument 1: arguments\nargument 2: --\nargument 3: --restarts\nargument 4: 3\n"
+          "rank 0 of 1\n");
   }
 
-  TEST_CASE("--servers is the launcher's beside --workers, and the program's own without") {
+  TEST_CASE("--servers is the launcher's beside --workers, and an error without") {
     CHECK(work({"--workers", "1", "--servers", "-1"}).output ==
           "error: --servers needs a whole number from 0 to 1024, got '-1'\n");
     CHECK(work({"--workers", "1", "--servers"}).output ==
           "error: --servers needs the number of parameter servers beside the workers\n");
     CHECK(work({"--workers", "1", "arguments", "--servers=0"}).output ==
           "[worker 0] argument 1: arguments\n[worker 0] rank 0 of 1\n");
-    CHECK(work({"arguments", "--servers", "3"}).output ==
-          "argument 1: arguments\nargument 2: --servers\nargument 3: 3\nrank 0 of 1\n");
+    const Finished alone = work({"arguments", "--servers=3"});
+    CHECK(alone.exit_code == 2);
+    CHECK(alone.output.starts_with("error: --servers is the launcher's, and goes with --workers"));
+    CHECK(work({"arguments", "--ssh", "x"}).exit_code == 2);
     const Finished finished = work({"--hosts", "a:2", "--servers", "1", "arguments"});
     CHECK(finished.exit_code == 2);
     CHECK(finished.output.find("--servers starts parameter servers beside --workers, on this "
@@ -237,5 +269,26 @@ TEST_SUITE("run") {
     CHECK(wrong.exit_code == 2);
     CHECK(wrong.output.find("error: TF_CONFIG: malformed JSON") == 0);
     CHECK(work({"--workers", "1", "arguments"}, {{"TF_CONFIG", "{}"}}).exit_code == 0);
+  }
+}
+
+TEST_SUITE("run [needs namespaces]") {
+  TEST_CASE("without a loopback network or /proc, the launcher says so, and what helps") {
+    const auto launch = [](const std::string& here) {
+      return in_shell("exec unshare " + here + "exec \"$0\" --workers 2 sum' \"$0\"");
+    };
+    const Finished may = run_process({"/bin/sh", "-c", "unshare --mount --net true"}, {}, 60s);
+    if (may.exit_code != 0)
+      return skip("the launcher", "the right to make namespaces: " + may.output);
+    const Finished no_network = launch("--net sh -c '");
+    CHECK(no_network.exit_code == 1);
+    CHECK(no_network.output ==
+          "error: workers of one machine meet at a port of 127.0.0.1, which cannot be used here: "
+          "Network is unreachable; turn the loopback network on (ip link set lo up)\n");
+    const Finished no_proc = launch("--mount sh -c 'mount -t tmpfs none /proc && ");
+    CHECK(no_proc.exit_code == 127);
+    CHECK(
+        no_proc.output.find("[worker 1] cannot run the program: it is found by /proc/self/exe, so "
+                            "/proc must be mounted\n") != std::string::npos);
   }
 }

@@ -56,9 +56,8 @@ class Scripted {
     CHECK(Clock::now() - begin < 20s);
     return code;
   }
-  [[nodiscard]] std::ptrdiff_t lines(const std::string& name) const {
-    std::ifstream file(folder_.path(name));
-    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+  [[nodiscard]] std::size_t lines(const std::string& name) const {
+    return lockstep_test::count(lockstep_test::file_text(folder_.path(name)), "\n");
   }
 
   lockstep::LaunchOptions options;
@@ -72,8 +71,9 @@ class Scripted {
 
 TEST_SUITE("servers") {
   TEST_CASE("each process gets its task and the arguments; output has its name") {
-    const Finished finished = run_process(
-        {PROGRAM_WORKER, "task", "--workers", "2", "--flag", "--servers=3", "value"}, {}, 60s);
+    const Finished finished = run_process({test_program("cluster_worker"), "task", "--workers", "2",
+                                           "--flag", "--servers=3", "value"},
+                                          {}, 60s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
     for (const std::string name : {"worker 0", "worker 1", "ps 0", "ps 1", "ps 2"}) {
@@ -171,8 +171,54 @@ TEST_SUITE("servers") {
     }
   }
 
+  TEST_CASE("a worker that servers have lost, and that does not end, is killed") {
+    for (const int restarts : {0, 1}) {
+      Scripted hung(R"(
+        worker=$(echo "$TF_CONFIG" | sed 's/.*"worker":\["[^"]*","//; s/".*//')
+        case $task in
+          worker0) wait_for done; exit 0;;
+          worker1) [ $(wc -l < worker1) = 1 ] || { touch done; exit 0; }; exec sleep 60;;
+        esac
+        [ -e told ] || { touch told; sleep 0.2; note lost $worker has been silent for 30 s; }
+        wait_for done)",
+                    restarts);
+      CHECK(hung.launch() == (restarts == 0 ? 138 : 0));
+      CHECK(hung.lines("worker1") == 1 + restarts);
+      CHECK(hung.lines("worker0") == 1);
+      CAPTURE(hung.said);
+      CHECK(contains(hung.said,
+                     "worker 1 was lost to server 0 (has been silent for 30 s), but its process "
+                     "still exists: it is killed"));
+    }
+  }
+
+  TEST_CASE(
+      "a process that is stopped is killed, be it before all have met; one that goes on not") {
+    for (const std::string victim : {"worker0", "worker1", "ps0"}) {
+      CAPTURE(victim);
+      Scripted stopped("victim=" + victim + R"(
+        if [ $task = $victim ] && [ $(wc -l < $task) = 1 ]; then kill -STOP $$; fi
+        if [ $task = $victim ]; then touch done; fi
+        wait_for done)",
+                       1);
+      stopped.options.stopped_grace = 300ms;
+      CHECK(stopped.launch() == 0);
+      CHECK(stopped.lines(victim) == 2);
+      CHECK(contains(stopped.said,
+                     " was stopped (SIGSTOP) for 300 ms, but its process still exists: it is "
+                     "killed and started again"));
+    }
+    Scripted continued(R"(
+      [ $task != worker0 ] || { (sleep 0.2; kill -CONT $$) & kill -STOP $$; touch done; }
+      wait_for done)");
+    continued.options.stopped_grace = 5s;
+    CHECK(continued.launch() == 0);
+    CHECK(continued.said == "");
+  }
+
   TEST_CASE("a signal is for the workers first; servers are told when these have ended") {
-    Process process({PROGRAM_WORKER, "--workers", "2", "--servers", "1", "graceful", "143"});
+    Process process(
+        {test_program("cluster_worker"), "--workers", "2", "--servers", "1", "graceful", "143"});
     for (const std::string name : {"[worker 0]", "[worker 1]", "[server 0]"})
       REQUIRE(process.wait_for(name + " waiting", 30s));
     process.signal(SIGTERM);

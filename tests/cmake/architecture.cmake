@@ -12,13 +12,27 @@ file(STRINGS architecture/offences/expected.txt expected)
 list(JOIN expected ".*" expected)
 set_tests_properties(architecture_check PROPERTIES PASS_REGULAR_EXPRESSION "${expected}")
 
-# A program without lockstep::compiled may begin with any header; and the check of that, with a
+# Which rooms' tests a change concerns (.ci/run).
+lockstep_add_source_test(
+  rooms COMMAND sh -c "\"$0\" \"$1\" \"$2\" \"$3\" | cmp - \"$4\"" "${CMAKE_CURRENT_SOURCE_DIR}/architecture/rooms.awk"
+                "${CMAKE_CURRENT_SOURCE_DIR}/architecture/folders.txt" ${CMAKE_CURRENT_SOURCE_DIR}/architecture/rooms/changed.txt
+                ${CMAKE_CURRENT_SOURCE_DIR}/architecture/rooms/tests.txt ${CMAKE_CURRENT_SOURCE_DIR}/architecture/rooms/expected.txt)
+
+# A program without the library may begin with any header; and the check of that, with a
 # circle.
 set(order -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/include_order.cmake")
 lockstep_add_source_test(include_order COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" ${order})
 lockstep_add_source_test(include_order_check COMMAND "${CMAKE_COMMAND}" -D
                                                      "ROOT=${CMAKE_CURRENT_SOURCE_DIR}/architecture/circle" ${order})
 set_tests_properties(include_order_check PROPERTIES PASS_REGULAR_EXPRESSION "a.hpp: includes b.hpp")
+
+# Numbers, errors and texts from files are written in one place each; and the check of that.
+set(texts -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/texts.cmake")
+lockstep_add_source_test(texts COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" ${texts})
+lockstep_add_source_test(texts_check COMMAND "${CMAKE_COMMAND}" -D "ROOT=${CMAKE_CURRENT_SOURCE_DIR}/architecture/unfit"
+                                             ${texts})
+set_tests_properties(
+  texts_check PROPERTIES PASS_REGULAR_EXPRESSION "a.hpp:6: printf.*a.hpp:7: throw std::runtime_error.*a.hpp:8: '\", path")
 
 set(compiler "${CMAKE_COMMAND}" -D "COMPILER=${CMAKE_CXX_COMPILER}" -D "FLAGS=${LOCKSTEP_FLAGS_FILE}")
 
@@ -38,7 +52,7 @@ lockstep_add_source_test(
 lockstep_add_source_test(no_fixed_temporary_names COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -P
                                                           "${CMAKE_CURRENT_SOURCE_DIR}/architecture/temporary_names.cmake")
 
-# What programs compile for themselves when they link lockstep::compiled: one of the tutorial's
+# What programs compile for themselves when they link the library: one of the tutorial's
 # size, and a deeper model; and what one compiles from the headers alone that uses nothing of them:
 # what a log line needs to say whose it is. (Other compilers count otherwise.)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_NM)
@@ -53,12 +67,28 @@ function(lockstep_add_compile_budget name source functions text options reason)
 endfunction()
 if(LOCKSTEP_SIZE)
   set(options -O2 -DNDEBUG -DLOCKSTEP_COMPILED=1)
-  set(reason "what does not depend on the user's types belongs into an .ipp, for lockstep::compiled")
+  set(reason "what does not depend on the user's types belongs into an .ipp, for the library")
   lockstep_add_compile_budget(compile_budget examples/tutorial.cpp 165 70000 "${options}" "${reason}")
   lockstep_add_compile_budget(compile_budget.gpt examples/gpt.cpp 375 125000 "${options}" "${reason}")
   lockstep_add_compile_budget(
     compile_budget.nothing tests/architecture/nothing.cpp 2800 370000 -O0
     "virtual members that an .ipp defines are declared with LOCKSTEP_INLINE_VIRTUAL, see core/config.hpp")
+  # What the library holds, and a program from the headers alone, in bytes of text.
+  function(lockstep_add_size_budget name target text)
+    lockstep_add_source_test(
+      ${name}
+      COMMAND sh -c "\"$0\" -t \"$1\" | awk -v most=$2 'END { print $1 + 0 \" bytes of text, at most \" most; exit !($1 > 0 && $1 <= most) }'"
+              "${LOCKSTEP_SIZE}" $<TARGET_FILE:${target}> ${text})
+  endfunction()
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    lockstep_add_size_budget(compile_budget.archive lockstep 2900000)
+    lockstep_add_size_budget(compile_budget.alone alone 850000)
+    # The time of an edit, in the time of other libraries' headers.
+    lockstep_add_source_test(
+      compile_budget.edits COMMAND "${CMAKE_COMMAND}" -E env "LOCKSTEP_FLAGS=${LOCKSTEP_FLAGS_FILE}" "CXX=${CMAKE_CXX_COMPILER}"
+                                   "${PROJECT_SOURCE_DIR}/benchmarks/compile_time.sh" --edits --check 2)
+    set_tests_properties(compile_budget.edits PROPERTIES RUN_SERIAL ON)
+  endif()
 else()
   lockstep_add_skipped_test(compile_budget "counts what g++ compiles, with nm and size")
 endif()

@@ -6,9 +6,9 @@ set(LOCKSTEP_FLAGS_DIR "${CMAKE_CURRENT_BINARY_DIR}/flags")
 set(LOCKSTEP_FLAGS_FILE "${LOCKSTEP_FLAGS_DIR}/compile_flags.txt")
 
 set(include "${PROJECT_SOURCE_DIR}/include")
-set(others "$<TARGET_PROPERTY:lockstep,INTERFACE_INCLUDE_DIRECTORIES>")
+set(others "$<TARGET_PROPERTY:lockstep_headers,INTERFACE_INCLUDE_DIRECTORIES>")
 set(others "$<FILTER:${others},EXCLUDE,^(${include}|/usr/include|)$>") # -isystem /usr/include breaks #include_next
-set(definitions "$<TARGET_PROPERTY:lockstep,INTERFACE_COMPILE_DEFINITIONS>")
+set(definitions "$<TARGET_PROPERTY:lockstep_headers,INTERFACE_COMPILE_DEFINITIONS>")
 file(
   GENERATE
   OUTPUT "${LOCKSTEP_FLAGS_FILE}"

@@ -1,7 +1,7 @@
 # Each header compiles alone. Its object file is built by the test (not by the target all), so that
 # only what has changed is compiled again.
 
-# They are compiled as with lockstep::compiled, and the .ipp of the same name behind them: so no
+# They are compiled as with the library, and the .ipp of the same name behind them: so no
 # other header's .ipp brings what they forget, and it takes less time. LOCKSTEP_INLINE keeps g++
 # from making code of it. (tests/architecture/include_order.cmake sees to it that a program without
 # the library may begin with any header.)
@@ -40,18 +40,18 @@ foreach(header IN LISTS headers)
   list(APPEND sources_of_${precompiled} "${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp")
 endforeach()
 
-add_custom_target(lockstep_headers)
+add_custom_target(lockstep_headers_alone)
 list(REMOVE_DUPLICATES all_precompiled)
 foreach(precompiled IN LISTS all_precompiled)
   string(MAKE_C_IDENTIFIER "headers after ${precompiled}" target)
   add_library(${target} OBJECT EXCLUDE_FROM_ALL ${sources_of_${precompiled}})
-  target_link_libraries(${target} PRIVATE lockstep::lockstep lockstep_development)
+  target_link_libraries(${target} PRIVATE lockstep::headers lockstep_development)
   target_compile_options(${target} PRIVATE -O0 -g0)
   target_compile_definitions(${target} PRIVATE LOCKSTEP_COMPILED=1 LOCKSTEP_INLINE=inline)
   if(NOT precompiled STREQUAL "nothing")
     target_precompile_headers(${target} PRIVATE "<${precompiled}>")
   endif()
-  add_dependencies(lockstep_headers ${target})
+  add_dependencies(lockstep_headers_alone ${target})
 endforeach()
 
-lockstep_add_build_test(headers_compile_alone LABEL full TARGET lockstep_headers)
+lockstep_add_build_test(headers_compile_alone TARGET lockstep_headers_alone)

@@ -1,26 +1,22 @@
 # Helpers for tests of the sources: they need one build only, hence the label source.
 
-# lockstep_add_source_test(<name> [LABEL quick|full] COMMAND <command>...)
+# lockstep_add_source_test(<name> COMMAND <command>...)
 function(lockstep_add_source_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "COMMAND")
-  if(NOT arg_LABEL)
-    set(arg_LABEL quick)
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND")
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL};source" TIMEOUT 900 SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "full;source" TIMEOUT 900 SKIP_RETURN_CODE 77)
 endfunction()
 
-# lockstep_add_skipped_test(<name> [LABEL quick|full] <why>): a test that cannot run here. ctest
+# lockstep_add_skipped_test(<name> <why>): a test that cannot run here. ctest
 # lists it as skipped, so that it does not look like one that has passed.
-function(lockstep_add_skipped_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "")
-  lockstep_add_source_test(${name} LABEL ${arg_LABEL} COMMAND sh -c "echo \"$0\"; exit 77" "SKIPPED: ${name}: ${arg_UNPARSED_ARGUMENTS}")
+function(lockstep_add_skipped_test name why)
+  lockstep_add_source_test(${name} COMMAND sh -c "echo \"$0\"; exit 77" "SKIPPED: ${name}: ${why}")
 endfunction()
 
-# lockstep_add_build_test(<name> [LABEL quick|full] TARGET <target>): the target, which is not part
+# lockstep_add_build_test(<name> TARGET <target>): the target, which is not part
 # of all, can be built.
 function(lockstep_add_build_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TARGET" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TARGET" "")
   cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
   if(CMAKE_GENERATOR MATCHES "Ninja")
     set(keep_going -- -k 0)
@@ -28,7 +24,7 @@ function(lockstep_add_build_test name)
     set(keep_going -- -k)
   endif()
   lockstep_add_source_test(
-    ${name} LABEL ${arg_LABEL}
+    ${name}
     COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target ${arg_TARGET} --parallel ${cores} ${keep_going})
   # One build at a time in a build folder, and it uses all cores.
   math(EXPR processors "${cores} * ${LOCKSTEP_PROCESSORS_OF_CORE}")

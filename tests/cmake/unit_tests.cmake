@@ -2,16 +2,18 @@
 # makes test_lockstep.
 #
 # Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others
-# under quick. Those in a suite whose name ends in "[needs python]", say, may be skipped: they are a
-# ctest test of their own, test_<folder>.python, which ctest then lists as skipped (see
-# support/skip.hpp). With "[full] [needs python]" its label is full.
+# under quick, or full where their folder is no quick one. Those in a suite whose name ends in
+# "[needs python]", say, may be skipped: they are a ctest test of their own, test_<folder>.python,
+# which ctest then lists as skipped (see support/skip.hpp). With "[full] [needs python]" its label is
+# full.
 
-add_library(lockstep_test_main OBJECT main.cpp)
-target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep_test_program)
-target_include_directories(lockstep_test_main PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
-# Calls in place of code at each assertion: an eighth of the time to compile. (An exception in an
-# assertion ends its test case.)
-target_compile_definitions(lockstep_test_main PUBLIC DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+# What tells a new user, in minutes, that the library works on this machine. The target
+# lockstep_quick_tests builds them.
+set(quick_folders core kernels layers network losses metrics optimizers data step strategies model)
+add_custom_target(lockstep_quick_tests)
+
+# Folders whose tests compile kernels for themselves, and compare their bits with the library's.
+set(optimised_folders step)
 
 # How many ctest tests a folder's program is: of those that mostly wait (for time limits, for
 # processes that hang or die), several run at a time.
@@ -20,17 +22,33 @@ set(shards_of_test_collectives 6)
 set(shards_of_test_integration 7)
 set(shards_of_test_parameter_server 2)
 
-# A model that tests of several folders train, compiled once.
-add_library(lockstep_test_trainer STATIC EXCLUDE_FROM_ALL support/tiny_trainer.cpp)
-target_link_libraries(lockstep_test_trainer PUBLIC doctest::doctest lockstep_test_program)
-target_include_directories(lockstep_test_trainer PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-
-# What nearly all tests include is parsed once. (That each header compiles alone is a test of its
-# own.)
+# lockstep_add_test_main(<suffix> <target> <compile option>...): lockstep_test_main<suffix>, doctest's
+# main and what tests are compiled with besides those of the target; lockstep_test_headers<suffix>,
+# what nearly all tests include, parsed once. (That each header compiles alone is a test of its own.)
 file(CONFIGURE OUTPUT precompiled.cpp CONTENT "")
-add_library(lockstep_test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp")
-target_link_libraries(lockstep_test_headers PRIVATE lockstep_test_main)
-target_precompile_headers(lockstep_test_headers PRIVATE <doctest/doctest.h> <lockstep/local.hpp>)
+function(lockstep_add_test_main suffix target)
+  add_library(lockstep_test_main${suffix} OBJECT EXCLUDE_FROM_ALL main.cpp)
+  target_link_libraries(lockstep_test_main${suffix} PUBLIC doctest::doctest ${target})
+  target_include_directories(lockstep_test_main${suffix} PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
+  # Calls in place of code at each assertion: an eighth of the time to compile. (An exception in an
+  # assertion ends its test case.)
+  target_compile_definitions(lockstep_test_main${suffix} PUBLIC DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+  target_compile_options(lockstep_test_main${suffix} PUBLIC ${ARGN})
+
+  add_library(lockstep_test_headers${suffix} OBJECT EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp")
+  target_link_libraries(lockstep_test_headers${suffix} PRIVATE lockstep_test_main${suffix})
+  target_precompile_headers(lockstep_test_headers${suffix} PRIVATE <doctest/doctest.h> <lockstep/local.hpp>)
+endfunction()
+lockstep_add_test_main("" lockstep_test_program)
+# (g++ multiplies and adds in one step with the second.)
+lockstep_add_test_main(_optimised lockstep_test_links "$<$<CONFIG:Release>:-O1>"
+                       "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fexpensive-optimizations>")
+
+# A model that tests of several folders train, compiled once. (Of the kernels that it and a test
+# compile, the linker keeps one: let it be one with the library's bits.)
+add_library(lockstep_test_trainer STATIC EXCLUDE_FROM_ALL support/tiny_trainer.cpp)
+target_link_libraries(lockstep_test_trainer PUBLIC doctest::doctest lockstep_test_links)
+target_include_directories(lockstep_test_trainer PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 
 # lockstep_add_sharded_test(<name> <program> <filter of suites> <source files>...): sets `tests` to
 # the names of its ctest tests. Where there are shards, these are <name>-1, <name>-2, ..., each of
@@ -79,6 +97,16 @@ function(lockstep_add_sharded_test name program suites)
 endfunction()
 
 function(lockstep_add_unit_tests name)
+  string(REPLACE "test_" "" folder "${name}")
+  set(suffix "")
+  if(folder IN_LIST optimised_folders)
+    set(suffix _optimised)
+  endif()
+  set(usual_label full)
+  if(folder IN_LIST quick_folders)
+    set(usual_label quick)
+    add_dependencies(lockstep_quick_tests ${name})
+  endif()
   # What stands in the sources decides which tests there are.
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
   set(sources "")
@@ -102,14 +130,14 @@ function(lockstep_add_unit_tests name)
   endforeach()
   lockstep_join_tests(${name} ${sources})
   add_executable(${name} ${joined})
-  target_link_libraries(${name} PRIVATE lockstep_test_main)
+  target_link_libraries(${name} PRIVATE lockstep_test_main${suffix})
   if(has_trainer)
     target_link_libraries(${name} PRIVATE lockstep_test_trainer)
   endif()
-  target_precompile_headers(${name} REUSE_FROM lockstep_test_headers)
+  target_precompile_headers(${name} REUSE_FROM lockstep_test_headers${suffix})
 
   lockstep_add_sharded_test(${name} ${name} "--test-suite-exclude=*[full],*[needs *]" ${sources})
-  set_tests_properties(${tests} PROPERTIES LABELS quick TIMEOUT 900)
+  set_tests_properties(${tests} PROPERTIES LABELS ${usual_label} TIMEOUT 900)
   set(all_tests ${tests})
   if(full_sources)
     lockstep_add_sharded_test(${name}.full ${name} "--test-suite=*[full]" ${full_sources})
@@ -121,7 +149,7 @@ function(lockstep_add_unit_tests name)
   foreach(mark IN LISTS needs)
     string(REGEX REPLACE "^.*needs ([a-z]+).*$" "\\1" need "${mark}")
     add_test(NAME ${name}.${need} COMMAND ${name} "--test-suite=*[needs ${need}]")
-    set(label quick)
+    set(label ${usual_label})
     if(mark MATCHES "full")
       set(label full)
     endif()
@@ -156,8 +184,8 @@ foreach(name IN LISTS folders)
   list(FILTER folder_sources INCLUDE REGEX "^${name}/")
   lockstep_add_unit_tests(test_${name} ${folder_sources})
 
-  # tests/<folder>/programs/<program>.cpp are programs that the folder's tests start;
-  # PROGRAM_<PROGRAM> is their path.
+  # tests/<folder>/programs/<program>.cpp are programs that the folder's tests start
+  # (support/process.hpp's test_program).
   file(GLOB programs CONFIGURE_DEPENDS "${folder}/programs/*.cpp")
   foreach(source IN LISTS programs)
     cmake_path(GET source STEM program)
@@ -165,10 +193,12 @@ foreach(name IN LISTS folders)
     target_link_libraries(${name}_${program} PRIVATE lockstep_test_program)
     target_include_directories(${name}_${program} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
     add_dependencies(test_${name} ${name}_${program})
-    string(TOUPPER "PROGRAM_${program}" definition)
-    target_compile_definitions(test_${name} PRIVATE "${definition}=\"$<TARGET_FILE:${name}_${program}>\"")
   endforeach()
 endforeach()
+
+# The tests that start programs of examples/ (support/process.hpp's example).
+get_property(examples DIRECTORY "${PROJECT_SOURCE_DIR}/examples" PROPERTY BUILDSYSTEM_TARGETS)
+add_dependencies(test_integration ${examples})
 
 # The decoders of images are not in the precompiled header, nor in the other tests.
 if(TARGET lockstep::images AND TARGET test_datasets)

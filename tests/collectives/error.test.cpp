@@ -33,19 +33,20 @@ struct WithoutCode {
 
 TEST_CASE(
     "CollectiveError: says what was done, who failed where and why, and what had come by then") {
-  CHECK(message({.failed_rank = 2,
-                 .address = "10.0.0.3:5000",
-                 .operation = "all_reduce",
-                 .step = 41,
-                 .bytes_done = 1234,
-                 .seconds = 2.26,
-                 .reason = "closed the connection"}) ==
-        "all_reduce in step 42: rank 2 (10.0.0.3:5000) failed: closed the connection [after 2.3 s "
-        "and 1234 received "
-        "bytes]");
+  CHECK(
+      message({.failed_rank = 2,
+               .address = "10.0.0.3:5000",
+               .operation = "all_reduce",
+               .step = 41,
+               .bytes_done = 1234,
+               .seconds = 2.26,
+               .reason = "closed the connection"}) ==
+      "all_reduce in step 42: worker 2 (10.0.0.3:5000) failed: closed the connection [after 2.3 s "
+      "and 1234 received "
+      "bytes]");
   // A thread has no address, and there may be no rank to name.
   CHECK(message({.failed_rank = 0, .operation = "barrier", .reason = "std::bad_alloc"}) ==
-        "barrier: rank 0 failed: std::bad_alloc [after 0.0 s and 0 received bytes]");
+        "barrier: worker 0 failed: std::bad_alloc [after 0.0 s and 0 received bytes]");
   CHECK(message({.seconds = 0.96, .reason = "is lost"}) ==
         "collective operation: is lost [after 1.0 s and 0 received bytes]");
 }

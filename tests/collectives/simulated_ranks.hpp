@@ -45,11 +45,11 @@ class SimulatedRank {
   SimulatedRank(SimulatedNetwork& network, const std::vector<std::string>& addresses, int rank,
                 const CommunicationOptions& options)
       : network_(network),
-        addresses_(addresses),
+        names_(addresses),
         options_(options),
         rank_(rank),
         process_(network.start(rank)),
-        watch_(addresses, rank, board_, cause_,
+        watch_(names_, rank, board_, cause_,
                [this](int to, const detail::ControlFrame& frame, std::string_view text) {
                  send(to, frame, text);
                }),
@@ -72,7 +72,7 @@ class SimulatedRank {
   }
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses_.size()); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(names_.size()); }
   [[nodiscard]] bool is_killed() const { return network_.process(rank_) != process_; }
   [[nodiscard]] bool has_ended() const { return fiber_->has_ended(); }
   [[nodiscard]] const std::exception_ptr& thrown() const { return fiber_->thrown(); }
@@ -181,7 +181,7 @@ class SimulatedRank {
             detail::in_operation(operation_),
             options_.timeout,
             options_.progress_limit(),
-            addresses_,
+            names_,
             &board_};
   }
 
@@ -331,7 +331,7 @@ class SimulatedRank {
   }
 
   SimulatedNetwork& network_;
-  const std::vector<std::string>& addresses_;
+  const detail::WorkerNames names_;
   const CommunicationOptions& options_;
   const int rank_;
   const int process_;

@@ -41,7 +41,7 @@ class SimulatedWorker {
   SimulatedWorker(Network& network, const std::vector<std::string>& addresses, int rank,
                   Milliseconds startup_timeout)
       : network_(network),
-        roster_(addresses, rank),
+        roster_(detail::WorkerNames(addresses), rank),
         agreement_(roster_, [this](int to, const detail::ControlFrame& frame,
                                    std::string_view text) { send(to, frame, text); }),
         places_(places_for(rank, static_cast<int>(addresses.size()))),

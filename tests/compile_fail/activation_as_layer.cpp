@@ -10,9 +10,9 @@
 // expect-error 4: ReLU .or Tanh,.* is an activation, not a layer: write ls::Activation<
 // expect-nearby 4: 2
 // expect-nearby 4: GELU
-#include <lockstep/layers/activation.hpp>
+#include <lockstep/layers/activations.hpp>
 #include <lockstep/layers/dense.hpp>
-#include <lockstep/layers/flatten.hpp>
+#include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

@@ -1,7 +1,7 @@
 // expect-error: the groups of GroupNormalization must divide the number of its input's channels
 // expect-nearby: Shape<4, 4, 6>
-#include <lockstep/layers/group_normalization.hpp>
 #include <lockstep/layers/input.hpp>
+#include <lockstep/layers/layer_normalization.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

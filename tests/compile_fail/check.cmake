@@ -8,6 +8,7 @@
 #   // expect-nearby: <regex>    matches that first line, one of the two before it, or one of the
 #                                notes right behind it (eight lines)
 #   // expect-count: <number>    there are no more `error:` lines than that
+#   // expect-within: <bytes>    the first `error:` line begins within so many bytes
 #   // flags: <flags>            the compiler gets these too; they may be the mistake by themselves
 #
 # Those of the second mistake are written `// expect-error 2: <regex>` and so on.
@@ -15,7 +16,7 @@
 # The regular expressions are CMake's; in the messages that they see, ( ) stand for [ ], a comma for
 # ; and / for \. With the macro the file must not compile and every expectation must be met; without
 # it the file must compile. The compiler is told not to quote source lines, so that neighbouring
-# lines are messages.
+# lines are messages, but where the file says `// with quotes`.
 
 cmake_minimum_required(VERSION 3.24)
 
@@ -23,6 +24,10 @@ if(COMPILER MATCHES "clang")
   set(no_quotes -fno-caret-diagnostics)
 else()
   set(no_quotes -fno-diagnostics-show-caret)
+endif()
+file(STRINGS "${SOURCE}" with_quotes REGEX "^// with quotes$")
+if(with_quotes)
+  set(no_quotes "")
 endif()
 set(compile "${CMAKE_COMMAND}" -E env LC_ALL=C "${COMPILER}" "@${FLAGS}" -DLOCKSTEP_COMPILED=1 -fsyntax-only
             ${no_quotes} -fdiagnostics-color=never) # (what is compiled once need not be parsed here)
@@ -90,6 +95,11 @@ function(check_mistake mistake)
   list(LENGTH error_lines errors)
   if(most AND errors GREATER most)
     string(APPEND missing "\n  at most ${most} errors, these are ${errors}")
+  endif()
+  read_comments(expect-within ${mistake} within)
+  string(FIND "${output}" "error: " place)
+  if(within AND place GREATER within)
+    string(APPEND missing "\n  the first error within ${within} bytes, it begins behind ${place}")
   endif()
   if(missing)
     message(NOTICE "${output}")

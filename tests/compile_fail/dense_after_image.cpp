@@ -3,8 +3,7 @@
 // expect-nearby: Shape<26, 26, 32>
 #include <lockstep/layers/conv2d.hpp>
 #include <lockstep/layers/dense.hpp>
-#include <lockstep/layers/flatten.hpp>
-#include <lockstep/layers/reshape.hpp>
+#include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

@@ -3,7 +3,7 @@
 // expect-nearby: Shape<2, 2, 8>
 #include <lockstep/layers/conv2d.hpp>
 #include <lockstep/layers/dense.hpp>
-#include <lockstep/layers/flatten.hpp>
+#include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

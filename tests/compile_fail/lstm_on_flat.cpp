@@ -2,8 +2,8 @@
 // expect-nearby: 1
 // expect-nearby: Shape<28, 28>
 #include <lockstep/layers/dense.hpp>
-#include <lockstep/layers/lstm.hpp>
-#include <lockstep/layers/to_sequence.hpp>
+#include <lockstep/layers/reshaping.hpp>
+#include <lockstep/layers/rnn.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

@@ -1,8 +1,8 @@
 // expect-error: Masking looks at the tokens of a sequence.*put ls::ToSequence before it
 // expect-nearby: Shape<28, 3>
-#include <lockstep/layers/lstm.hpp>
 #include <lockstep/layers/masking.hpp>
-#include <lockstep/layers/to_sequence.hpp>
+#include <lockstep/layers/reshaping.hpp>
+#include <lockstep/layers/rnn.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

@@ -9,13 +9,12 @@
 // expect-nearby 4: LSTM<3
 // expect-error 5: the first parameter of Parallel is how its branches come together
 // expect-error 6: no activation function; .* ls::Softmax is a layer: put it behind this one
-#include <lockstep/layers/activation.hpp>
+#include <lockstep/layers/activations.hpp>
 #include <lockstep/layers/conv2d.hpp>
 #include <lockstep/layers/dense.hpp>
-#include <lockstep/layers/flatten.hpp>
 #include <lockstep/layers/input.hpp>
-#include <lockstep/layers/lstm.hpp>
-#include <lockstep/layers/to_sequence.hpp>
+#include <lockstep/layers/reshaping.hpp>
+#include <lockstep/layers/rnn.hpp>
 #include <lockstep/network/parallel.hpp>
 #include <lockstep/network/sequential.hpp>
 

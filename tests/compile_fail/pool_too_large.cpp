@@ -2,8 +2,8 @@
 // expect-nearby: 2
 // expect-nearby: Shape<2, 2, 8>
 #include <lockstep/layers/conv2d.hpp>
-#include <lockstep/layers/flatten.hpp>
-#include <lockstep/layers/max_pooling2d.hpp>
+#include <lockstep/layers/pooling.hpp>
+#include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

@@ -2,8 +2,7 @@
 // expect-nearby: 1
 // expect-nearby: Shape<28, 28>
 #include <lockstep/layers/dense.hpp>
-#include <lockstep/layers/flatten.hpp>
-#include <lockstep/layers/reshape.hpp>
+#include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

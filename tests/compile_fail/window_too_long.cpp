@@ -2,8 +2,8 @@
 // expect-nearby: 2
 // expect-nearby: Sequence<4, 2>
 #include <lockstep/layers/conv1d.hpp>
-#include <lockstep/layers/global_average_pooling1d.hpp>
-#include <lockstep/layers/to_sequence.hpp>
+#include <lockstep/layers/pooling1d.hpp>
+#include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;

@@ -2,13 +2,103 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/mman.h>
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "support/skip.hpp"
+
 namespace ls = lockstep;
+
+#if defined(__linux__)
+#endif
+
+namespace ls = lockstep;
+
+namespace {
+
+/// Memory that begins at a huge page. Empty where there is none.
+class Pages {
+ public:
+  explicit Pages(std::size_t pages) : size_((pages + 1) * ls::huge_page) {
+#if defined(__linux__)
+    void* const all =
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all != MAP_FAILED) all_ = static_cast<std::byte*>(all);
+#endif
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() {
+#if defined(__linux__)
+    if (all_ != nullptr) ::munmap(all_, size_);
+#endif
+  }
+  [[nodiscard]] std::byte* data() const {
+    return all_ +
+           (ls::huge_page - reinterpret_cast<std::uintptr_t>(all_) % ls::huge_page) % ls::huge_page;
+  }
+
+ private:
+  std::size_t size_;
+  std::byte* all_ = nullptr;
+};
+
+/// Whether the system was asked for huge pages at an address: the flag "hg" in /proc/self/smaps.
+bool was_asked_at(const std::byte* address) {
+  std::ifstream file("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool is_there = false;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream text(line);
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (text >> std::hex >> begin >> dash >> end && dash == '-')
+      is_there = begin <= wanted && wanted < end;
+    if (is_there && line.starts_with("VmFlags:"))
+      return (line + " ").find(" hg ") != std::string::npos;
+  }
+  return false;
+}
+
+/// Whether this system takes the wish, and shows that it does.
+bool can_be_asked() {
+#if defined(__linux__)
+  const Pages pages(1);
+  return ::madvise(pages.data(), ls::huge_page, MADV_HUGEPAGE) == 0 && was_asked_at(pages.data());
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+TEST_SUITE("huge pages [needs hugepages]") {
+  TEST_CASE("huge pages: asked for where the memory has whole ones, and for no other") {
+    if (!can_be_asked()) {
+      lockstep::testing::skip("huge pages",
+                              "a Linux with transparent huge pages, and /proc/self/smaps");
+      return;
+    }
+    const Pages pages(4);
+    std::byte* const data = pages.data();
+    ls::ask_for_huge_pages(data + 1, 2 * ls::huge_page - 2);
+    CHECK_FALSE(was_asked_at(data));
+    CHECK_FALSE(was_asked_at(data + ls::huge_page));
+    ls::ask_for_huge_pages(data + 1, 3 * ls::huge_page);
+    CHECK_FALSE(was_asked_at(data));
+    CHECK(was_asked_at(data + ls::huge_page));
+    CHECK(was_asked_at(data + 3 * ls::huge_page - 1));
+    CHECK_FALSE(was_asked_at(data + 3 * ls::huge_page));
+  }
+}
 
 static_assert(!std::is_copy_constructible_v<ls::Buffer> && !std::is_copy_assignable_v<ls::Buffer>);
 static_assert(std::is_nothrow_move_constructible_v<ls::Buffer> &&

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/core/crc32.hpp"
 #include "lockstep/core/crc32c_instruction.hpp"
-#include "lockstep/core/crc_tables.hpp"
 
 namespace ls = lockstep;
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -57,13 +58,21 @@ TEST_CASE("npy header: keys in any order, other quotes, and tuples as Python wri
   };
   CHECK(shape("()").empty());
   CHECK(shape("(0, 2)") == Extents{0, 2});
+  CHECK(shape("(3L, 2L)") == Extents{3, 2});  // of Python 2
   CHECK(shape("(18446744073709551615,)") == Extents{18'446'744'073'709'551'615u});
 }
 
 TEST_CASE("npy header: what is none is refused, with the file's name") {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }";
   CHECK_THROWS_WITH_AS((void)header_of("PK\x03\x04 and what a zip has"),
-                       "x.npy: the entry is no .npy file", DataError);
+                       "x.npy: the entry is no .npy file; it is a zip file (also .npz, .keras, .pt "
+                       "and .xlsx are)",
+                       DataError);
+  CHECK_THROWS_WITH_AS(
+      (void)header_of(file("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,)}")),
+      "x.npy: it is a structured array, [('x', '<f4')]: save each of its fields as an array of its "
+      "own, array['x']",
+      DataError);
   CHECK_THROWS_WITH_AS((void)header_of(file(good, 4)), "x.npy: expected .npy version 1 to 3, got 4",
                        DataError);
   const std::string text = file(good, 1, "");
@@ -84,6 +93,21 @@ TEST_CASE("npy header: what is none is refused, with the file's name") {
     CHECK_THROWS_WITH_AS((void)header_of(file(wrong)), "x.npy: the header is no .npy header",
                          DataError);
   }
+}
+
+TEST_CASE("npy header: types in words") {
+  const std::pair<const char*, const char*> names[] = {
+      {"|i1", "'|i1' (int8)"},
+      {"<f2", "'<f2' (float16)"},
+      {">u4", "'>u4' (uint32, big-endian)"},
+      {"<c16", "'<c16' (complex128)"},
+      {"|O", "'|O' (objects of Python, which are pickled)"},
+      {"<U7", "'<U7' (texts)"},
+      {"<M8[ns]", "'<M8[ns]' (times)"},
+      {"|V2", "'|V2' (raw bytes; of bfloat16 or another type that NumPy does not have)"},
+      {"\x1b[2J", "'?[2J' (a type that is not known here)"},
+      {"", "'' (a type that is not known here)"}};
+  for (const auto& [descr, text] : names) CHECK(lockstep::detail::npy_type_text(descr) == text);
 }
 
 TEST_CASE("npy header: as many extents as an array of NumPy may have") {

@@ -1,10 +1,15 @@
 // Random rotation, translation, zoom, contrast, noise, cutout and MixUp.
+#include "lockstep/data/augmentation.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -12,16 +17,153 @@
 #include "data/stage_testing.hpp"
 #include "data/support.hpp"
 #include "golden/augmentation.hpp"
-#include "lockstep/data/cutout.hpp"
-#include "lockstep/data/mix_up.hpp"
-#include "lockstep/data/random_contrast.hpp"
-#include "lockstep/data/random_noise.hpp"
-#include "lockstep/data/random_rotation.hpp"
-#include "lockstep/data/random_translation.hpp"
-#include "lockstep/data/random_zoom.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/data/tensor_slices.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
+
+TEST_CASE("ImageShape: its size, and samples of another one") {
+  constexpr ls::ImageShape image{32, 32, 3};
+  static_assert(image.size() == 3072);
+  CHECK(image.to_string() == "32 x 32 x 3");
+  ls::detail::require_image("Any", image, 3072);
+  CHECK_THROWS_WITH_AS(ls::detail::require_image("Any", image, 784),
+                       "Any: expected images of 32 x 32 x 3, got a sample of 784 elements",
+                       ls::DataError);
+}
+
+namespace {
+
+/// The result for a sample whose elements are 1, 2, 3, ...
+std::vector<float> crop(const ls::RandomCrop& function, std::uint64_t key) {
+  std::vector<float> x(function.image.size()), y;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
+  ls::Sample<float> sample{.x = x, .y = y, .key = ls::RandomKey(key)};
+  function(sample);
+  return x;
+}
+
+/// From the definition: pixel (down, right) of the padded image becomes the first.
+std::vector<float> part(const ls::ImageShape& image, int padding, int down, int right) {
+  const int height = static_cast<int>(image.height), width = static_cast<int>(image.width);
+  const int channels = static_cast<int>(image.channels);
+  std::vector<float> result;
+  for (int row = down - padding; row < down - padding + height; ++row)
+    for (int column = right - padding; column < right - padding + width; ++column)
+      for (int channel = 0; channel < channels; ++channel) {
+        const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+        result.push_back(
+            inside ? static_cast<float>((row * width + column) * channels + channel + 1) : 0);
+      }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("RandomCrop: every part of the padded image comes, and nothing else") {
+  for (const int padding : {0, 1, 2, 4}) {
+    const ls::RandomCrop function{.image = {3, 2, 2}, .padding = static_cast<std::size_t>(padding)};
+    std::set<std::vector<float>> expected, seen;
+    for (int down = 0; down <= 2 * padding; ++down)
+      for (int right = 0; right <= 2 * padding; ++right)
+        expected.insert(part(function.image, padding, down, right));
+    for (std::uint64_t key = 0; key < 2000; ++key) seen.insert(crop(function, key));
+    CHECK(seen == expected);
+  }
+}
+
+TEST_CASE("RandomCrop: the key decides") {
+  const ls::RandomCrop function{.image = {8, 8, 1}, .padding = 4};
+  CHECK(crop(function, 7) == crop(function, 7));
+  CHECK(crop(function, 7) != crop(function, 8));
+}
+
+TEST_CASE("RandomCrop: samples of another size are refused") {
+  const ls::RandomCrop function{.image = {4, 4, 3}, .padding = 1};
+  std::vector<double> x(47);
+  ls::Sample<double> sample{.x = x, .y = {}};
+  CHECK_THROWS_WITH_AS(function(sample),
+                       "RandomCrop: expected images of 4 x 4 x 3, got a sample of 47 elements",
+                       ls::DataError);
+  CHECK(function.description() == "RandomCrop(image=4 x 4 x 3, padding=1)");
+}
+
+namespace {
+
+using Values = std::vector<float>;
+
+/// How often each result comes.
+std::map<Values, int> flips(const ls::RandomFlip& function, const Values& image) {
+  std::map<Values, int> counts;
+  for (std::uint64_t key = 0; key < 1000; ++key) {
+    Values x = image;
+    ls::Sample<float> sample{.x = x, .y = {}, .key = ls::RandomKey(key)};
+    function(sample);
+    ++counts[x];
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("RandomFlip: left and right, of every second image") {
+  const Values image{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};  // 2 x 3 x 2
+  const auto counts = flips({.image = {2, 3, 2}}, image);
+  REQUIRE(counts.size() == 2);
+  CHECK(counts.at(image) > 400);
+  CHECK(counts.at(Values{5, 6, 3, 4, 1, 2, 11, 12, 9, 10, 7, 8}) > 400);
+}
+
+TEST_CASE("RandomFlip: top and bottom on their own") {
+  const Values image{1, 2, 3, 4, 5, 6};  // 3 x 2 x 1
+  const auto vertical = flips({.image = {3, 2, 1}, .horizontal = false, .vertical = true}, image);
+  CHECK(vertical.size() == 2);
+  CHECK(vertical.at(Values{5, 6, 3, 4, 1, 2}) > 400);
+  const auto both = flips({.image = {3, 2, 1}, .vertical = true}, image);
+  CHECK(both.size() == 4);
+  CHECK(both.at(Values{6, 5, 4, 3, 2, 1}) > 200);
+}
+
+TEST_CASE("RandomFlip: options") {
+  CHECK(ls::RandomFlip{.image = {2, 2, 1}}.description() ==
+        "RandomFlip(image=2 x 2 x 1, horizontal)");
+  std::vector<double> x(5);
+  ls::Sample<double> sample{.x = x, .y = {}};
+  CHECK_THROWS_AS((ls::RandomFlip{.image = {2, 2, 1}}(sample)), ls::DataError);
+}
+
+TEST_CASE("image augmentation: by sample and pass, whatever the batches and who reads them") {
+  std::vector<float> pixels(20 * 16);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i);
+  const ls::Tensor<float> images(pixels, {20, 4, 4, 1});
+  const auto pipeline = ls::from_tensor_slices(images)
+                            .map(ls::RandomCrop{.image = {4, 4, 1}, .padding = 2})
+                            .map(ls::RandomFlip{.image = {4, 4, 1}});
+  // Sample 13 of a pass over batches of `size`.
+  const auto sample = [&](std::int64_t size, std::int64_t number) {
+    auto data = pipeline.batch(size);
+    data.begin({.seed = 5, .number = number});
+    data.seek(13 / size);
+    data.next();
+    const std::size_t position[] = {static_cast<std::size_t>(13 % size)};
+    ls::Buffer memory(16 * 16 * sizeof(float));
+    const ls::TensorView<float> x(reinterpret_cast<float*>(memory.data()), 1, 16, 16);
+    data.read(std::span<const std::size_t>(position), x, ls::TensorView<float>());
+    Values values;
+    for (std::size_t f = 0; f < 16; ++f) values.push_back(x(0, f));
+    return values;
+  };
+  CHECK(sample(20, 0) == sample(4, 0));
+  CHECK(sample(20, 0) == sample(1, 0));
+  bool changes = false;
+  for (const std::int64_t pass : {1, 2, 3}) changes |= sample(20, pass) != sample(20, 0);
+  CHECK(changes);
+  ls::PipelineDescription description;
+  pipeline.describe(description);
+  CHECK(contains(description.text, "map(RandomCrop(image=4 x 4 x 1, padding=2))"));
+}
 
 namespace {
 

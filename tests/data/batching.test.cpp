@@ -6,12 +6,11 @@
 #include "data/stage_testing.hpp"
 #include "data/support.hpp"
 #include "golden/data_stages.hpp"
-#include "lockstep/data/bucket_by_sequence_length.hpp"
+#include "lockstep/data/batch.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/padded_batch.hpp"
-#include "lockstep/data/ragged_slices.hpp"
-#include "lockstep/data/range.hpp"
-#include "lockstep/data/rejection_resample.hpp"
+#include "lockstep/data/filter.hpp"
+#include "lockstep/data/generator.hpp"
+#include "lockstep/data/tensor_slices.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -12,8 +12,9 @@
 #include "data/support.hpp"
 #include "golden/data_stages.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/range.hpp"
+#include "lockstep/data/generator.hpp"
 #include "lockstep/data/window.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
@@ -29,10 +30,6 @@ struct Counted {
   void operator()(ls::Sample<double>&) const { ++*count; }
 };
 
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 void write_all(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
@@ -116,11 +113,11 @@ TEST_SUITE("Keras: dataset pipeline: cache") {
     CHECK(*second.count == 0);
 
     // A record that a killed process left incomplete is made again.
-    const std::string bytes = read_all(path);
+    const std::string bytes = file_text(path);
     write_all(path, bytes.substr(0, bytes.size() - 5));
     CHECK(run(third, 3) == rows);
     CHECK(*third.count == 1);
-    CHECK(read_all(path).size() == bytes.size());
+    CHECK(file_text(path).size() == bytes.size());
   }
   TEST_CASE("a file of other data, or a damaged one, is refused") {
     const TemporaryFolder folder;
@@ -129,7 +126,7 @@ TEST_SUITE("Keras: dataset pipeline: cache") {
       return message_of<ls::DataError>([&] { (void)row_batches(dataset); });
     };
     CHECK(error(numbers(9).cache(path).batch(4)) == "NO EXCEPTION");
-    const std::string bytes = read_all(path);
+    const std::string bytes = file_text(path);
     CHECK(contains(error(numbers(8).cache(path).batch(4)),
                    "was made from other data or by another pipeline"));
     CHECK(contains(error(numbers(9).map(add_noise).cache(path).batch(4)),
@@ -159,7 +156,7 @@ TEST_SUITE("Keras: dataset pipeline: cache") {
     ls::AnyDataset one = numbers(4).cache(path).batch(4), two = numbers(4).cache(path).batch(4);
     CHECK(row_batches(one) == row_batches(two));
     CHECK(std::filesystem::exists(path + ".1"));
-    CHECK(read_all(path) == read_all(path + ".1"));
+    CHECK(file_text(path) == file_text(path + ".1"));
 
     const auto reader = [](const std::string& name) {
       return ls::Tensor<int>(std::vector<int>(2, std::stoi(name)));

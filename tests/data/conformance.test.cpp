@@ -1,19 +1,14 @@
 // Every source, stage and dataset of this room satisfies its concept. Here and not in the headers,
 // where each program that includes them would pay for the answer again.
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/cache.hpp"
-#include "lockstep/data/concatenate.hpp"
 #include "lockstep/data/enumerate.hpp"
 #include "lockstep/data/generator.hpp"
-#include "lockstep/data/interleave.hpp"
-#include "lockstep/data/ragged_slices.hpp"
-#include "lockstep/data/range.hpp"
+#include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/resized_batches.hpp"
-#include "lockstep/data/sample_from_datasets.hpp"
+#include "lockstep/data/stage.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/data/window.hpp"
-#include "lockstep/data/zip.hpp"
 
 namespace lockstep {
 

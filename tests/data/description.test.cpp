@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "data/support.hpp"
+#include "lockstep/data/cache.hpp"
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/generator.hpp"
+#include "lockstep/data/order.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -88,6 +90,27 @@ TEST_CASE("a pipeline in words: each stage with its options, and the size of a g
   ls::PipelineDescription description;
   numbers(10).batch(4).repeat().describe(description);
   CHECK(description.batch_size == 4);
+}
+
+TEST_CASE(
+    "a pipeline knows that it takes another part in each pass, and that it leaves out a rest") {
+  const auto of = [](const auto& dataset) {
+    ls::PipelineDescription description;
+    dataset.describe(description);
+    return description;
+  };
+  const auto shuffled = numbers(10).shuffle(10);
+  CHECK(of(shuffled.take(3)).is_part_of_reshuffled);
+  CHECK(of(shuffled.batch(2).skip(1)).is_part_of_reshuffled);
+  CHECK(of(numbers(10).shuffle(10, 7).repeat().shard(2, 1).batch(2)).is_part_of_reshuffled);
+  CHECK_FALSE(of(shuffled.batch(2)).is_part_of_reshuffled);
+  CHECK_FALSE(of(shuffled.take(-1).skip(0)).is_part_of_reshuffled);
+  CHECK_FALSE(of(numbers(10).take(3).shuffle(10)).is_part_of_reshuffled);
+  CHECK_FALSE(of(numbers(10).shuffle(10, 7, false).take(3)).is_part_of_reshuffled);
+  CHECK_FALSE(of(shuffled.cache().take(3)).is_part_of_reshuffled);
+
+  CHECK(of(numbers(10).batch(4, true)).drops_remainder);
+  CHECK_FALSE(of(numbers(10).batch(4)).drops_remainder);
 }
 
 TEST_CASE("the shape of a sample stays through a pipeline, until a map changes the size") {

@@ -9,13 +9,9 @@
 #include "data/stage_testing.hpp"
 #include "data/support.hpp"
 #include "golden/data_stages.hpp"
-#include "lockstep/data/concatenate.hpp"
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/filter.hpp"
-#include "lockstep/data/interleave.hpp"
-#include "lockstep/data/range.hpp"
-#include "lockstep/data/sample_from_datasets.hpp"
-#include "lockstep/data/zip.hpp"
+#include "lockstep/data/generator.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -4,11 +4,11 @@
 #include "data/stage_testing.hpp"
 #include "data/support.hpp"
 #include "golden/data_stages.hpp"
+#include "lockstep/data/batch.hpp"
 #include "lockstep/data/enumerate.hpp"
 #include "lockstep/data/filter.hpp"
-#include "lockstep/data/range.hpp"
-#include "lockstep/data/shard_dataset.hpp"
-#include "lockstep/data/unbatch.hpp"
+#include "lockstep/data/generator.hpp"
+#include "lockstep/data/order.hpp"
 #include "lockstep/data/window.hpp"
 
 namespace ls = lockstep;

@@ -8,10 +8,9 @@
 
 #include "data/support.hpp"
 #include "lockstep/data/cache.hpp"
-#include "lockstep/data/concatenate.hpp"
 #include "lockstep/data/enumerate.hpp"
+#include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/window.hpp"
-#include "lockstep/data/zip.hpp"
 #include "support/tensor.hpp"
 
 namespace ls = lockstep;

@@ -1,6 +1,6 @@
 // Every source of this room satisfies its concept. Here and not in the headers, where each program
 // that includes them would pay for the answer again.
-#include "lockstep/datasets/csv_records.hpp"
+#include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/tfrecords.hpp"
 #include "lockstep/datasets/token_shard.hpp"

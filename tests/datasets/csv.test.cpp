@@ -2,20 +2,24 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/support.hpp"
+#include "data/stage_testing.hpp"
 #include "golden/csv.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/datasets/detail/csv_scanner.hpp"
+#include "support/messages.hpp"
 #include "support/python.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -32,7 +36,162 @@ std::string refusal(const std::string& text, ls::CsvOptions options = {}) {
   return message_of<ls::DataError>([&] { (void)ls::CsvTable(text, "t.csv", options); });
 }
 
+/// What both readers of tables make of a text, row by row, or the message with which both refuse it;
+/// they must agree.
+struct Reading {
+  std::vector<Numbers> rows;
+  std::string refusal;
+};
+Reading read_by_both(const std::string& text, const Texts& columns, ls::CsvOptions options = {},
+                     std::optional<double> missing = {}) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("t.csv", {text.begin(), text.end()});
+  Reading table, records;
+  try {
+    const ls::CsvTable all = ls::read_csv(path, options);
+    table.rows.resize(all.rows());
+    for (const std::string& column : columns) {
+      const Numbers numbers = all.numbers(column, missing);
+      for (std::size_t row = 0; row < numbers.size(); ++row)
+        table.rows[row].push_back(numbers[row]);
+    }
+  } catch (const ls::DataError& error) {
+    table = {{}, error.what()};
+  }
+  try {
+    ls::CsvRecordsOptions of_records{.features = {}, .targets = {}, .csv = options};
+    for (const std::string& column : columns)
+      of_records.features.push_back({.name = column, .missing = missing});
+    records.rows = row_batches(ls::from_csv({path}, of_records).batch(100)).at(0);
+  } catch (const ls::DataError& error) {
+    records = {{}, error.what()};
+  } catch (const std::out_of_range&) {  // no batch
+  }
+  CHECK(table.rows == records.rows);
+  CHECK(table.refusal == records.refusal);
+  if (const std::size_t at = table.refusal.find(path); at != std::string::npos)
+    table.refusal.replace(at, path.size(), "t.csv");
+  return table;
+}
+
 }  // namespace
+
+TEST_SUITE("CSV by both readers") {
+  const std::vector<Numbers> one_to_four{{1, 2}, {3, 4}};
+
+  TEST_CASE("numbers as NumPy and pandas read them") {
+    for (const golden::csv::Number& expected : golden::csv::numbers) {
+      CAPTURE(expected.text);
+      const Reading got = read_by_both("a,b\n\"" + std::string(expected.text) + "\",1\n", {"a"},
+                                       {.missing_values = {}});
+      if (expected.is_number) {
+        REQUIRE(got.refusal == "");
+        CHECK(got.rows[0][0] == expected.value);
+        CHECK(std::signbit(got.rows[0][0]) == std::signbit(expected.value));
+      } else {
+        CHECK(
+            contains(got.refusal, "CSV file t.csv, line 2, column 'a': expected a number, got '"));
+      }
+    }
+  }
+  TEST_CASE("missing numbers are those of the option") {
+    const std::string text = "a,b\n1,NA\n2, nan \n3,?\n4,\n";
+    const ls::CsvOptions options{.missing_values = {"NA", "nan", "?", ""}};
+    CHECK(read_by_both(text, {"b"}, options, -7).rows ==
+          std::vector<Numbers>{{-7}, {-7}, {-7}, {-7}});
+    CHECK(
+        read_by_both(text, {"b"}, options).refusal ==
+        "CSV file t.csv, line 2, column 'b': expected a number, got 'NA'; say which number stands "
+        "for a missing one");
+    CHECK(contains(read_by_both(text, {"b"}, {}, -7).refusal,
+                   "line 4, column 'b': expected a number, got '?'"));
+    CHECK(
+        contains(read_by_both("a\nNA\n", {"a"}, {.missing_values = {""}}, -7).refusal, "got 'NA'"));
+    // What CSVLogger writes for a figure that is not there, or not finite.
+    CHECK(read_by_both("epoch,loss,val_loss\n0,nan,NA\n", {"loss", "val_loss"}, {}, -1).rows ==
+          std::vector<Numbers>{{-1, -1}});
+  }
+  TEST_CASE("names of columns: blanks around them, and two that are the same") {
+    CHECK(read_by_both("a, b\t\n1, 2\n", {"a", "b"}).rows == std::vector<Numbers>{{1, 2}});
+    CHECK(
+        read_by_both("a,b,b\n1,2,3\n", {"a"}).refusal ==
+        "CSV file t.csv, line 1: columns 2 and 3 are both named 'b': give each a name of its own");
+    CHECK(contains(read_by_both("a,b,c, a\n1,2,3,4\n", {"b"}).refusal,
+                   "columns 1 and 4 are both named 'a'"));
+    CHECK(read_by_both("a,,\n1,,\n", {"a"}).rows == std::vector<Numbers>{{1}});  // not named
+    CHECK(read_by_both("1,1\n2,2\n", {"0", "1"}, {.header = false}).rows.size() == 2);
+  }
+  TEST_CASE("byte order marks where joined files begin") {
+    const std::string mark = "\xEF\xBB\xBF";
+    const auto plain = [&](const std::string& text) {
+      return read_by_both(text, {"0", "1"}, {.header = false});
+    };
+    CHECK(plain(mark + "1,2\n" + mark + "3,4\n").rows == one_to_four);
+    CHECK(plain(mark + mark + "\n" + mark + "\n1,2\r\n\r\n" + mark + "\"3\",4\n" + mark).rows ==
+          one_to_four);
+    CHECK(read_by_both(mark + "a,b\n1,2\n" + mark + "3,4", {"a", "b"}).rows == one_to_four);
+    CHECK(plain("\"" + mark + "\",2").refusal ==
+          "CSV file t.csv, line 1, column '0': expected a number, got '?'");
+    CHECK(contains(plain("1,2" + mark + "3,4").refusal, "line 1: a byte order mark within a line"));
+    CHECK(plain(mark).refusal == "CSV file t.csv is empty; expected a record");
+  }
+  TEST_CASE("what is no text, or another one, is said by name") {
+    const auto refusal = [](std::string_view text) {
+      return read_by_both(std::string(text), {"a"}).refusal;
+    };
+    using namespace std::string_view_literals;
+    CHECK(refusal("\x1f\x8b\x08\0\0"sv) ==
+          "CSV file t.csv is no table in text: it is compressed with gzip: decompress it first "
+          "(gunzip)");
+    CHECK(contains(refusal("\xFF\xFE"
+                           "a\0,\0b\0\n\0"sv),
+                   "it is a text in UTF-16: save it as UTF-8"));
+    CHECK(contains(refusal("a\0,\0b\0\n\0"sv),
+                   "line 1: a byte 0: the file is no text, or one in UTF-16"));
+    CHECK(contains(refusal("a\n1\n\"\0\"\n"sv), "line 3: a byte 0"));
+    CHECK(contains(refusal("a\n1\n2\0\n"sv), "line 3: a byte 0"));
+    CHECK(contains(refusal("PK\3\4\x14"sv), "it is a zip file"));
+    CHECK(contains(refusal("<!DOCTYPE html><html>"sv), "it is a page of HTML"));
+    CHECK(contains(message_of<ls::DataError>([] {
+                     ls::CsvTable("version https://git-lfs.github.com/spec/v1\noid\n", "t.csv");
+                   }),
+                   "it is a Git LFS pointer"));
+    CHECK(read_by_both("BMI\n1\n", {"BMI"}).rows == std::vector<Numbers>{{1}});
+  }
+  TEST_CASE("the separator is an option, and another one is guessed for the message") {
+    CHECK(read_by_both("a;b\n1;2\n3;4\n", {"a", "b"}, {.separator = ';'}).rows == one_to_four);
+    CHECK(read_by_both("a\tb\n1\t2\n3\t4\n", {"a", "b"}, {.separator = '\t'}).rows == one_to_four);
+    CHECK(read_by_both("a;b\n1;2\n", {"a"}).refusal ==
+          "CSV file t.csv: there is no column 'a', but: a;b; the separator seems to be ';', see "
+          "CsvOptions::separator");
+    CHECK(contains(read_by_both("a\tb\n1\t2\n", {"a"}).refusal, "the separator seems to be a tab"));
+    CHECK(contains(read_by_both("a,b\n1,2\n", {"a"}, {.separator = ';'}).refusal,
+                   "the separator seems to be ','"));
+    CHECK(contains(read_by_both("a;b\n1,5;2\n", {"0"}, {.header = false}).refusal,
+                   "line 2: expected 1 fields, got 2; the separator seems to be ';'"));
+    CHECK(contains(read_by_both("1;2\n", {"0"}, {.header = false}).refusal,
+                   "got '1;2'; the separator seems to be ';'"));
+    CHECK(read_by_both("a\nb\n", {"c"}).refusal ==
+          "CSV file t.csv: there is no column 'c', but: a");
+    for (const char separator : {'"', '\n', '\r', '\0'}) {
+      CHECK_THROWS_AS(ls::CsvTable("a\n", "t.csv", {.separator = separator}),
+                      ls::ConfigurationError);
+      const TemporaryFolder folder;
+      const std::string path = folder.write("t.csv", {'a'});
+      CHECK_THROWS_AS(ls::CsvRecords(path, {.features = {{"a"}}, .csv = {.separator = separator}}),
+                      ls::ConfigurationError);
+    }
+  }
+  TEST_CASE("messages: texts of the file are cut, and harm no terminal") {
+    CHECK(contains(read_by_both("a,b\n1,\x1b[31mred\x07\n", {"b"}).refusal, "got '?[31mred?'"));
+    const std::string large(1'000'000, 'x');
+    CHECK(read_by_both("a\n" + large + "\n", {"a"}).refusal.size() < 1000);
+    CHECK(read_by_both(large + "," + large + "\n1,2\n", {"a"}).refusal.size() < 1000);
+    std::string names = "a0";
+    for (int i = 1; i < 1000; ++i) names += ",a" + std::to_string(i);
+    CHECK(contains(read_by_both(names + "\n", {"b"}).refusal, ", a39 and 960 more"));
+  }
+}
 
 TEST_CASE("CsvTable: columns of texts and numbers") {
   const ls::CsvTable table("name,age\nann,31\nbob, -2.5e1 \n", "t.csv");
@@ -133,8 +292,7 @@ std::string with_lengths(const Texts& texts) {
   return all;
 }
 Texts without_lengths(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  const std::string all = lockstep_test::file_text(path);
   Texts texts;
   for (std::size_t at = 0; at + 4 <= all.size();) {
     std::size_t size = 0;

@@ -1,8 +1,11 @@
-#include "lockstep/datasets/mnist.hpp"
+#include "lockstep/datasets/image_sets.hpp"
 
 #include <doctest/doctest.h>
 
 #include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "data/support.hpp"
 #include "support/mnist_dir.hpp"
@@ -50,6 +53,19 @@ TEST_SUITE("load_mnist") {
     CHECK(mnist.test.images.rows() == 2);
     CHECK(mnist.test.labels.rows() == 2);
     CHECK(ls::load_mnist(folder.path() + "/").train.images.rows() == 3);
+  }
+
+  TEST_CASE("a folder with the name of a file is none") {
+    const TemporaryFolder folder;
+    write_all(folder);
+    for (const char* name : {"train-images", "train-labels", "t10k-images", "t10k-labels"}) {
+      const std::string suffix =
+          std::string_view(name).ends_with("images") ? "idx3-ubyte" : "idx1-ubyte";
+      const std::string path = folder.path(std::string(name) + "-" + suffix);
+      std::filesystem::rename(path, folder.path(std::string(name) + "." + suffix));
+      std::filesystem::create_directories(path);
+    }
+    CHECK(ls::load_mnist(folder.path()).train.images.rows() == 3);
   }
 
   TEST_CASE("in the other spelling") {

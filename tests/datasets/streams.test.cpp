@@ -10,11 +10,13 @@
 
 #include "data/stage_testing.hpp"
 #include "golden/npy.hpp"
-#include "lockstep/data/zip.hpp"
-#include "lockstep/datasets/csv_records.hpp"
+#include "lockstep/data/joined_stages.hpp"
+#include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/fixed_length_records.hpp"
+#include "lockstep/datasets/idx.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/text_lines.hpp"
+#include "lockstep/datasets/tfrecords.hpp"
 #include "lockstep/datasets/token_shard.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -89,15 +91,56 @@ TEST_SUITE("npy") {
               ls::from_npy(ls::NpyArray(archive, "x"), ls::NpyArray(archive, "y")).batch(3)) ==
           RowBatches{{{0, 1, 7}, {2, 3, 8}, {4, 5, 9}}});
   }
+  TEST_CASE("Fortran's order, and headers of Python 2") {
+    const Files files;
+    CHECK(row_batches(ls::from_npy(files.npy(golden_npy::fortran)).batch(2)) ==
+          RowBatches{{{0, 1, 2}, {3, 4, 5}}});
+    const ls::NpyArray cube(files.npy(golden_npy::fortran_3d));
+    CHECK(cube.sample_shape() == std::vector<std::size_t>{2, 3});
+    CHECK(row_batches(ls::from_npy(cube).batch(4)) == RowBatches{{{0, 1, 2, 3, 4, 5},
+                                                                  {6, 7, 8, 9, 10, 11},
+                                                                  {12, 13, 14, 15, 16, 17},
+                                                                  {18, 19, 20, 21, 22, 23}}});
+    check_stage(ls::from_npy(cube).shuffle(4).repeat(9).batch(3));
+    CHECK(row_batches(ls::from_npy(files.npy(golden_npy::python2)).batch(3)) ==
+          RowBatches{{{0, 1}, {2, 3}, {4, 5}}});
+  }
+  TEST_CASE("files that stand for others are refused by every reader") {
+    const Files files;
+    const std::string pointer =
+        files.text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n\n", "p");
+    const std::string packed = files.text(std::string("\x1f\x8b\x08\0ab", 6), "p.gz");
+    const auto refused = [&](const std::string& path, std::string_view words) {
+      CHECK(contains(error_of([&] { (void)ls::TokenShard(path, {.sequence_length = 1}); }), words));
+      CHECK(contains(error_of([&] { (void)ls::LineFile(path); }), words));
+      CHECK(contains(error_of([&] { (void)ls::RecordFile(path, {.record_bytes = 2}); }), words));
+      CHECK(contains(error_of([&] { (void)ls::CsvRecords(path, {.features = {{"a"}}}); }), words));
+      CHECK(contains(error_of([&] { (void)ls::NpyArray(path); }), words));
+      CHECK(contains(error_of([&] { (void)ls::NpyArray(path, "x"); }), words));
+    };
+    refused(pointer, "is a Git LFS pointer");
+    refused(packed, "is compressed with gzip: decompress it first (gunzip)");
+    CHECK(contains(error_of([&] { (void)ls::read_idx(pointer); }), "; it is a Git LFS pointer"));
+    CHECK(contains(error_of([&] {
+                     (void)row_batches(ls::from_tfrecords({pointer}, {.x = {.key = "a"}}).batch(1));
+                   }),
+                   "; it is a Git LFS pointer"));
+  }
   TEST_CASE("what cannot be read is refused with its reason") {
     const Files files;
     const auto error = [&](std::string_view digits) {
       const std::string path = files.npy(digits);
       return error_of([&] { (void)ls::from_npy(path); });
     };
-    CHECK(contains(error(golden_npy::fortran),
-                   "the array is in Fortran's order; save numpy.ascontiguousarray of it"));
-    CHECK(contains(error(golden_npy::text), "got '<U1'"));
+    CHECK(contains(error(golden_npy::structured),
+                   "it is a structured array, [('x', '<f4'), ('y', '<f8')]: save each of its "
+                   "fields as an array of its own"));
+    CHECK(contains(error(golden_npy::text), "got '<U1' (texts)"));
+    CHECK(contains(error(golden_npy::archive), "the entry is no .npy file; it is a zip file"));
+    CHECK(contains(error_of([&] {
+                     (void)ls::from_npy(files.text("version https://git-lfs.github.com/spec/v1\n"));
+                   }),
+                   " is a Git LFS pointer, not the file that it stands for: run git lfs pull"));
     CHECK(contains(error(golden_npy::single), "the array is a single number"));
     CHECK(contains(error(golden_npy::labels.substr(0, golden_npy::labels.size() - 2)),
                    "cannot have 23 bytes"));

@@ -17,17 +17,11 @@ namespace ls = lockstep;
 
 namespace {
 
-/// Makes sizes and checksums of the header right, by the format version that it names.
+/// Makes sizes and checksums of the header right.
 void seal(std::vector<std::byte>& bytes) {
-  constexpr std::size_t header_1 = 24, header_2 = 36;  // as archive.hpp has them
-  if (bytes.size() < header_2) return;
-  if (ls::detail::get_number(bytes.data() + 8, 4) == 1) {
-    const auto payload = std::span(bytes).subspan(header_1);
-    ls::detail::put_number(bytes.data() + 12, payload.size(), 8);
-    ls::detail::put_number(bytes.data() + 20, ls::crc32c(payload), 4);
-    return;
-  }
-  const auto rest = std::span(bytes).subspan(header_2);
+  constexpr std::size_t header = 36;  // as archive.hpp has it
+  if (bytes.size() < header) return;
+  const auto rest = std::span(bytes).subspan(header);
   const auto manifest =
       rest.first(std::min<std::size_t>(ls::detail::get_number(bytes.data() + 12, 8), rest.size()));
   ls::detail::put_number(bytes.data() + 12, manifest.size(), 8);

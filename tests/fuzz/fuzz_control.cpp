@@ -71,7 +71,7 @@ std::string after_startup(std::string_view bytes, std::size_t piece) {
 /// The same, during start-up.
 std::string during_startup(std::string_view bytes, std::size_t piece) {
   std::string result;
-  StartupRoster roster({"a:1", "b:2", "c:3"}, 0);
+  StartupRoster roster(WorkerNames({"a:1", "b:2", "c:3"}), 0);
   StartupAgreement agreement(roster, [&](int to, const ControlFrame& f, std::string_view text) {
     add(result, to, f, text);
   });

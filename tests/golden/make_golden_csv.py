@@ -1,4 +1,5 @@
-"""Remakes csv.hpp, what Python's csv module (strict) reads of texts, and which it refuses:
+"""Remakes csv.hpp: what Python's csv module (strict) reads of texts, and which it refuses; which
+fields NumPy and pandas both take for finite numbers, and for which:
 
     python3 make_golden_csv.py > csv.hpp
 
@@ -8,6 +9,10 @@ Records end with \\x1e, fields with \\x1f. Empty lines are left out.
 import csv
 import io
 import json
+import math
+
+import numpy as np
+import pandas as pd
 
 texts = [
     "a,b\n1,2\n",
@@ -47,4 +52,32 @@ for text in texts:
     except csv.Error:
         expected = "nullptr"
     print(f"    {{{quoted(text)},\n     {expected}}},")
+print("};\n")
+
+fields = "1 -1 +1 1.5 +1.5 -1.5 .5 -.5 +.5 5. -5. +5. 1e3 1E3 1e+3 1e-3 +1e+3 +4e+2 -4E-2 0 -0 +0 0.0 00012"
+fields += " 1e-400 -1e-400 +1e-400 4.9e-324 2e-324 1e-320 2.2250738585072014e-308 1.7976931348623157e308 0e999 0e-999"
+fields += " 0." + "0" * 400 + "1 0." + "0" * 400 + "1e401 1" + "0" * 400 + "e-400 1" + "0" * 400 + " 1e400 -1e400 1e309"
+fields += " 1e-99999999999999999999 1e99999999999999999999 0.1 123456789012345678901234567890 9007199254740993"
+fields += " 0.1000000000000000055511151231257827021181583404541015625"
+fields += " inf -inf +inf infinity nan -nan ++1 +-1 -+1 --1 + - . e 1e e1 1e+ 1,5 1.5.2 0x10 1_000 1d5 1f 1% TRUE 1/2 ."
+fields = fields.split(" ") + [" 1", "1 ", " +1.5 ", "+ 1", "- 1", "1 2"]
+
+
+def number(text):
+    try:
+        of_numpy = float(np.float64(text))
+        of_pandas = float(pd.read_csv(io.StringIO('a\n"%s"\n' % text), dtype="f8", skip_blank_lines=False)["a"][0])
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(of_numpy):
+        return None
+    assert of_pandas == of_numpy, text
+    return of_numpy
+
+
+print("struct Number {\n  const char* text;\n  bool is_number;\n  double value;\n};\n")
+print("inline constexpr Number numbers[] = {")
+for text in fields:
+    value = number(text)
+    print("    {%s, %s, %s}," % (quoted(text), "false" if value is None else "true", "0" if value is None else value.hex()))
 print("};\n\n}  // namespace lockstep_test::golden::csv")

@@ -78,7 +78,7 @@ class Workers {
   }
 
   /// `other`: in place of what its environment has by that name.
-  void start(std::size_t slot, const Environment& other = {}) {
+  void start(std::size_t slot, const Environment& other = {}, const Words& more = {}) {
     std::string list;
     for (const std::string& address : addresses_)
       list += (list.empty() ? "\"" : ",\"") + address + "\"";
@@ -87,8 +87,9 @@ class Workers {
                                               R"(]},"task":{"type":"worker","index":)" +
                                               std::to_string(slot) + "}}");
     environment.insert(environment.end(), other.begin(), other.end());
-    Words command{PROGRAM_ELASTIC};
+    Words command{test_program("integration_elastic")};
     command.insert(command.end(), options_.begin(), options_.end());
+    command.insert(command.end(), more.begin(), more.end());
     workers_[slot] = std::make_unique<Process>(command, environment);
   }
   /// It is gone when this returns.
@@ -128,7 +129,7 @@ class Workers {
 
 /// The same training on one worker, with the same global batch.
 std::string alone(const Words& options = {}) {
-  Words command{PROGRAM_ELASTIC, "elastic=0"};
+  Words command{test_program("integration_elastic"), "elastic=0"};
   command.insert(command.end(), options.begin(), options.end());
   const Finished finished = run_process(command, {}, 60s);
   REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
@@ -181,7 +182,45 @@ TEST_CASE("elastic: a worker that does not come back is left out, be it the chie
   }
 }
 
-TEST_CASE("elastic: where ranks are not the numbers of workers, messages name both") {
+TEST_CASE("elastic: a worker that is lost before fit is left out, or comes back, be it the chief") {
+  const std::string expected = alone();
+  for (const char* option : {"read_ms=1500", "late_ms=1500"})
+    for (const std::size_t victim : {0u, 2u})
+      for (const bool comes_back : {false, true}) {
+        const std::string mark = option[0] == 'r' ? "reads its data" : "has compiled";
+        CAPTURE(option);
+        CAPTURE(victim);
+        CAPTURE(comes_back);
+        Workers workers(3, 0, {option, comes_back ? "wait_ms=30000" : "wait_ms=500"}, {});
+        for (const std::size_t slot : {0u, 1u, 2u}) workers.start(slot);
+        for (const std::size_t slot : {0u, 1u, 2u}) REQUIRE(workers[slot].wait_for(mark, 60s));
+        workers.kill(victim);
+        if (comes_back) workers.start(victim);
+        check_close(workers.finish(), expected);
+        CHECK(contains(workers.output, "world 2: workers "));
+      }
+}
+
+TEST_CASE("elastic: on one side alone it is a difference, which is named") {
+  for (const std::size_t elastic : {0u, 1u}) {
+    CAPTURE(elastic);
+    Workers workers(2, 0, {"wait_ms=2000"}, {});
+    workers.start(elastic);
+    workers.start(1 - elastic, {}, {"elastic=0"});
+    const Finished with = workers[elastic].wait(60s);
+    CAPTURE(with.output);
+    CHECK(with.exit_code == 2);
+    CHECK(contains(with.output,
+                   "trains without ElasticOptions (MultiWorkerMirroredOptions::elastic), and this "
+                   "worker with them"));
+    // (One that waits for calls alone goes on waiting for the right one.)
+    CHECK(workers[1 - elastic].wait_for(
+        "trains with ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker without",
+        60s));
+  }
+}
+
+TEST_CASE("elastic: where ranks are not the numbers of workers, messages name the worker") {
   Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=1000"});
   workers.kill(0);
   for (const std::size_t slot : {1u, 2u}) REQUIRE(workers[slot].wait_for("fit: world 2", 30s));
@@ -190,7 +229,7 @@ TEST_CASE("elastic: where ranks are not the numbers of workers, messages name bo
       workers[1].wait_for("world 2: workers 1 2 (2 of 3), this is worker 1: "
                           "ranks 0 1 are workers 1 2\n",
                           1s));
-  CHECK(workers[1].wait_for("; rank 1 of world 2 is worker 2 [after ", 30s));
+  CHECK(workers[1].wait_for(": worker 2 (", 30s));
 }
 
 TEST_CASE("elastic: a worker that is back within the wait: the bits of the undisturbed run") {
@@ -362,77 +401,52 @@ TEST_CASE("elastic: in rounds, a worker that is back within the wait: the same b
   }
 }
 
-TEST_CASE("elastic: in rounds, a worker is lost and another one comes: these worlds by hand") {
-  for (const Words& kind : {Words{"rounds=7", "replicas=2"}, Words{"rounds=9", "diloco=1"}})
-    for (const std::size_t victim : {0u, 1u}) {
-      CAPTURE(kind[0]);
-      CAPTURE(victim);
-      const lockstep_test::TemporaryFolder folder, copy;
-      Words options{"step_ms=5", "wait_ms=300", "epochs=16", "steps=40"};
-      options.insert(options.end(), kind.begin(), kind.end());
-      Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
-      wait_for_file(folder.path("training_state"));
-      std::this_thread::sleep_for(20ms);  // within a round
-      workers.kill(victim);
-      std::filesystem::copy_file(folder.path("training_state"), copy.path("training_state"));
-      REQUIRE(workers[2].wait_for("fit: world 2", 30s));
-      workers.start(victim);
-      const std::string line = workers.finish();
+/// A worker is lost in a round, and another one comes. Two workers and then three, begun by hand from
+/// the same backup, end with the same; with `follows`, the two are two of three.
+static void check_rounds_by_hand(std::size_t victim, const Words& kind, bool follows) {
+  CAPTURE(victim);
+  CAPTURE(kind[0]);
+  const lockstep_test::TemporaryFolder folder, copy;
+  Words options{"step_ms=5", "wait_ms=300", "epochs=16", "steps=40"};
+  options.insert(options.end(), kind.begin(), kind.end());
+  if (follows) options.insert(options.end(), {"min=2", "follows=1"});
+  Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
+  wait_for_file(folder.path("training_state"));
+  std::this_thread::sleep_for(20ms);  // within a round
+  workers.kill(victim);
+  std::filesystem::copy_file(folder.path("training_state"), copy.path("training_state"));
+  REQUIRE(workers[2].wait_for("fit: world 2", 30s));
+  workers.start(victim);
+  const std::string line = workers.finish();
 
-      // Two workers from that backup on, which save and leave where the third one came; then three.
-      const std::string mark = "fit: world 3: workers 0 1 2 (3 of 3), from epoch ";
-      const std::size_t at = workers.output.find(mark);
-      REQUIRE(at != std::string::npos);
-      int epoch = 0, step = 0;
-      REQUIRE(std::sscanf(workers.output.c_str() + at + mark.size(), "%d, step %d", &epoch,
-                          &step) == 2);
-      const int updates = 40 * (epoch - 1) + step - 1;
-      CAPTURE(updates);
-      CHECK((updates % 40 == 0 || updates % 40 % std::atoi(kind[0].c_str() + 7) == 0));
-      const Environment saves{{"ELASTIC_BACKUP_DIR", copy.path()}};
-      Words by_hand = options;
-      by_hand.insert(by_hand.end(), {"elastic=0", "leave=" + std::to_string(updates)});
-      Workers two(2, by_hand, saves);
-      for (const std::size_t slot : {0u, 1u}) CHECK(two[slot].wait(60s).exit_code == 143);
-      by_hand.back() = "leave=0";
-      CHECK(Workers(3, by_hand, saves).finish() == line);
-    }
+  // The two save and leave where the third one came.
+  const std::string mark = "fit: world 3: workers 0 1 2 (3 of 3), from epoch ";
+  const std::size_t at = workers.output.find(mark);
+  REQUIRE(at != std::string::npos);
+  int epoch = 0, step = 0;
+  REQUIRE(std::sscanf(workers.output.c_str() + at + mark.size(), "%d, step %d", &epoch, &step) ==
+          2);
+  const int updates = 40 * (epoch - 1) + step - 1;
+  CAPTURE(updates);
+  CHECK((follows || updates % 40 == 0 || updates % 40 % std::atoi(kind[0].c_str() + 7) == 0));
+  const Environment saves{{"ELASTIC_BACKUP_DIR", copy.path()}};
+  Words by_hand = options;
+  if (!follows) by_hand.push_back("elastic=0");
+  by_hand.push_back("leave=" + std::to_string(updates));
+  Workers two(follows ? 3 : 2, 2, by_hand, saves);
+  for (const std::size_t slot : {0u, 1u}) CHECK(two[slot].wait(60s).exit_code == 143);
+  by_hand.back() = "leave=0";
+  CHECK(Workers(3, by_hand, saves).finish() == line);
+}
+
+TEST_CASE("elastic: in rounds, a worker is lost and another one comes: these worlds by hand") {
+  check_rounds_by_hand(0, {"rounds=7", "replicas=2"}, false);
+  check_rounds_by_hand(1, {"rounds=9", "diloco=1"}, false);
 }
 
 TEST_CASE("elastic: in rounds, a batch that follows the world: the same as these worlds by hand") {
-  for (const Words& kind : {Words{"rounds=7", "replicas=2"}, Words{"rounds=9", "diloco=1"}})
-    for (const std::size_t victim : {0u, 1u}) {
-      CAPTURE(kind[0]);
-      CAPTURE(victim);
-      const lockstep_test::TemporaryFolder folder, copy;
-      Words options{"step_ms=5", "wait_ms=300", "epochs=16", "steps=40", "min=2", "follows=1"};
-      options.insert(options.end(), kind.begin(), kind.end());
-      Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
-      wait_for_file(folder.path("training_state"));
-      std::this_thread::sleep_for(20ms);  // within a round
-      workers.kill(victim);
-      std::filesystem::copy_file(folder.path("training_state"), copy.path("training_state"));
-      REQUIRE(workers[2].wait_for("fit: world 2", 30s));
-      workers.start(victim);
-      const std::string line = workers.finish();
-
-      // Two of three workers from that backup on, which save and leave where the third one came.
-      const std::string mark = "fit: world 3: workers 0 1 2 (3 of 3), from epoch ";
-      const std::size_t at = workers.output.find(mark);
-      REQUIRE(at != std::string::npos);
-      int epoch = 0, step = 0;
-      REQUIRE(std::sscanf(workers.output.c_str() + at + mark.size(), "%d, step %d", &epoch,
-                          &step) == 2);
-      const int updates = 40 * (epoch - 1) + step - 1;
-      CAPTURE(updates);
-      const Environment saves{{"ELASTIC_BACKUP_DIR", copy.path()}};
-      Words by_hand = options;
-      by_hand.push_back("leave=" + std::to_string(updates));
-      Workers two(3, 2, by_hand, saves);
-      for (const std::size_t slot : {0u, 1u}) CHECK(two[slot].wait(60s).exit_code == 143);
-      by_hand.back() = "leave=0";
-      CHECK(Workers(3, by_hand, saves).finish() == line);
-    }
+  check_rounds_by_hand(0, {"rounds=9", "diloco=1"}, true);
+  check_rounds_by_hand(1, {"rounds=7", "replicas=2"}, true);
 }
 
 TEST_CASE("elastic: in shared memory, workers are left out, taken in, or back within the wait") {

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,6 +24,7 @@
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::contains;
+using lockstep_test::file_text;
 using lockstep_test::TemporaryFolder;
 
 namespace {
@@ -43,7 +43,8 @@ std::string final_of(const std::string& output) {
 /// That of as many workers under lockstep's own launcher.
 std::string expected(int workers, const Words& options = {}) {
   const TemporaryFolder folder;
-  Words command{PROGRAM_SURVIVOR, "--workers", std::to_string(workers), folder.path()};
+  Words command{test_program("integration_survivor"), "--workers", std::to_string(workers),
+                folder.path()};
   command.insert(command.end(), options.begin(), options.end());
   const Finished finished = run_process(command);
   CAPTURE(finished.output);
@@ -51,14 +52,9 @@ std::string expected(int workers, const Words& options = {}) {
   return final_of(finished.output);
 }
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 bool wait_for(const std::string& path, const std::string& text, std::chrono::seconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  while (!contains(contents(path), text)) {
+  while (!contains(file_text(path), text)) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(50ms);
   }
@@ -68,7 +64,7 @@ bool wait_for(const std::string& path, const std::string& text, std::chrono::sec
 /// One process of two, whose place stands in variables.
 std::unique_ptr<Process> by_hand(int rank, const std::string& folder, const Words& options,
                                  const std::string& address) {
-  Words command{PROGRAM_SURVIVOR, folder};
+  Words command{test_program("integration_survivor"), folder};
   command.insert(command.end(), options.begin(), options.end());
   return std::make_unique<Process>(command, Environment{{"LOCKSTEP_RANK", std::to_string(rank)},
                                                         {"LOCKSTEP_WORLD_SIZE", "2"},
@@ -130,14 +126,15 @@ TEST_SUITE("launchers") {
         {"RANK", "1"},        {"WORLD_SIZE", "4"},           {"MASTER_ADDR", "a"},
         {"MASTER_PORT", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
     const TemporaryFolder folder;
-    const Finished nested = run_process({PROGRAM_SURVIVOR, folder.path()}, both);
+    const Finished nested =
+        run_process({test_program("integration_survivor"), folder.path()}, both);
     CAPTURE(nested.output);
     CHECK(nested.exit_code == 2);
     for (const char* part : {"RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=0"})
       CHECK(contains(nested.output, part));
     const Environment torchrun(both.begin(), both.begin() + 4);
-    const Finished workers =
-        run_process({PROGRAM_SURVIVOR, "--workers", "2", folder.path()}, torchrun);
+    const Finished workers = run_process(
+        {test_program("integration_survivor"), "--workers", "2", folder.path()}, torchrun);
     CAPTURE(workers.output);
     CHECK(workers.exit_code == 2);
     CHECK(contains(workers.output, "torchrun (RANK=1, WORLD_SIZE=4"));
@@ -152,9 +149,10 @@ TEST_SUITE("launchers [needs mpirun]") {
     const TemporaryFolder folders[2];
     std::unique_ptr<Process> jobs[2];
     for (const std::size_t i : {0u, 1u})
-      jobs[i] = std::make_unique<Process>(Words{find_program("mpirun"), "--oversubscribe", "-n",
-                                                "3", PROGRAM_SURVIVOR, folders[i].path()},
-                                          as_root);
+      jobs[i] =
+          std::make_unique<Process>(Words{find_program("mpirun"), "--oversubscribe", "-n", "3",
+                                          test_program("integration_survivor"), folders[i].path()},
+                                    as_root);
     const std::string alike = expected(3);
     for (const auto& job : jobs) {
       const Finished finished = job->wait(60s);
@@ -173,8 +171,9 @@ TEST_SUITE("launchers [needs torchrun]") {
     const TemporaryFolder folder;
     const std::string script = "if [ $RANK = 1 ] && [ ! -e " + folder.path("killed") +
                                " ]; then touch " + folder.path("killed") +
-                               "; (sleep 1; kill -9 $$) & fi; exec " PROGRAM_SURVIVOR " " +
-                               folder.path("backup") + " epochs=3 steps=20 step_ms=20 freq=5";
+                               "; (sleep 1; kill -9 $$) & fi; exec " +
+                               test_program("integration_survivor") + " " + folder.path("backup") +
+                               " epochs=3 steps=20 step_ms=20 freq=5";
     const Finished finished =
         run_process({find_program("torchrun"), "--standalone", "--nproc-per-node", "3",
                      "--max-restarts", "1", "--no-python", "/bin/sh", "-c", script});
@@ -194,8 +193,8 @@ TEST_SUITE("launchers [needs slurm]") {
     Slurm slurm;
     if (!slurm.is_up()) return skip(test, "slurmd and slurmctld that run jobs, mostly as root");
 
-    const Finished four =
-        slurm.run({"srun", "-n", "4", PROGRAM_SURVIVOR, slurm.path("four"), "verbose=2"});
+    const Finished four = slurm.run(
+        {"srun", "-n", "4", test_program("integration_survivor"), slurm.path("four"), "verbose=2"});
     CAPTURE(four.output);
     CHECK(four.exit_code == 0);
     CHECK(contains(four.output, "cluster: from Slurm (SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=4, "));
@@ -207,7 +206,7 @@ TEST_SUITE("launchers [needs slurm]") {
       Words told;  // what Slurm does by itself some time before the job's time is over
       std::string number{};
     };
-    const std::string program = PROGRAM_SURVIVOR;
+    const std::string program = test_program("integration_survivor");
     const std::string options = " epochs=3 steps=20 step_ms=$((SLURM_RESTART_COUNT > 0 ? 0 : 50))";
     Job jobs[] = {
         {"tasks",
@@ -244,7 +243,7 @@ TEST_SUITE("launchers [needs slurm]") {
     const std::string alike = expected(2, {"epochs=3", "steps=20"});
     for (const Job& job : jobs) {
       const auto has_ended = [&] {
-        return contains(contents(output_of(job)), "the step ended with 0");
+        return contains(file_text(output_of(job)), "the step ended with 0");
       };
       for (int i = 0; i < 100 && !has_ended(); ++i) {
         // A job that is queued again may not begin at once.
@@ -252,7 +251,7 @@ TEST_SUITE("launchers [needs slurm]") {
           (void)slurm.run({"scontrol", "update", "jobid=" + each.number, "starttime=now"});
         std::this_thread::sleep_for(1s);
       }
-      const std::string text = contents(output_of(job));
+      const std::string text = file_text(output_of(job));
       CAPTURE(text);
       CHECK(contains(text, "fit: stopped by " + job.signal));
       CHECK(has_ended());

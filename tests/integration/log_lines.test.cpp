@@ -62,8 +62,9 @@ std::set<std::string> runs(const std::vector<Json>& lines) {
 
 TEST_CASE("log lines: of two workers, each names its process, and all the same run") {
   const TemporaryFolder folder;
-  const Finished finished = run_process(
-      {PROGRAM_SURVIVOR, "--workers", "2", folder.path(), "verbose=2", "fail=3"}, as_json, 60s);
+  const Finished finished = run_process({test_program("integration_survivor"), "--workers", "2",
+                                         folder.path(), "verbose=2", "fail=3"},
+                                        as_json, 60s);
   CAPTURE(finished.output);
   CHECK(finished.exit_code == 1);
   const auto lines = log_of(finished.output);
@@ -78,7 +79,7 @@ TEST_CASE("log lines: parameter servers name their task, under the launcher and 
   const TemporaryFolder folder;
   const std::string gate = folder.path() + "/gate";
   std::ofstream(gate) << "open";
-  const std::vector<std::string> program{PROGRAM_SERVED, "", "2", "0", gate};
+  const std::vector<std::string> program{test_program("integration_served"), "", "2", "0", gate};
   std::vector<std::string> launched = program;
   launched.insert(launched.begin() + 1, {"--workers", "1", "--servers", "2"});
   const Finished finished = run_process(launched, as_json, 60s);

@@ -14,19 +14,15 @@
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::contains;
+using lockstep_test::count;
 using lockstep_test::TemporaryFolder;
 
 namespace {
 
 /// Two workers of the program.
 Finished train(const std::string& mode, const std::string& folder = {}) {
-  return run_process({PROGRAM_OTHER_DATA, "--workers", "2", mode, folder}, {}, 120s);
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
+  return run_process({test_program("integration_other_data"), "--workers", "2", mode, folder}, {},
+                     120s);
 }
 
 }  // namespace
@@ -36,11 +32,12 @@ TEST_CASE("other data on one worker end both with exit code 2, before any step")
   CAPTURE(equal.output);
   CHECK(equal.exit_code == 0);
   for (const auto& [mode, difference] :
-       {std::pair("batch",
-                  "rank 1 has 'training data, global batch size: 4', the chief has 'training data, "
-                  "global "
-                  "batch size: 8'"),
-        std::pair("rows", "rank 1 has 'training data, samples in the source: 71', the chief has"),
+       {std::pair(
+            "batch",
+            "worker 1 has 'training data, global batch size: 4', the chief has 'training data, "
+            "global "
+            "batch size: 8'"),
+        std::pair("rows", "worker 1 has 'training data, samples in the source: 71', the chief has"),
         std::pair("seed", "shuffle(72, seed 6)"),
         std::pair("contents", "'training data, checksum of 16 samples: ")}) {
     const Finished finished = train(mode);
@@ -48,7 +45,7 @@ TEST_CASE("other data on one worker end both with exit code 2, before any step")
     CHECK(finished.exit_code == 2);
     for (const std::string worker : {"[worker 0] ", "[worker 1] "})
       CHECK(contains(finished.output, worker + "error: "));
-    CHECK(count(finished.output, "fit: the workers differ: rank 1 has '") >= 2);
+    CHECK(count(finished.output, "fit: the workers differ: worker 1 has '") >= 2);
     CHECK(contains(finished.output, difference));
     CHECK_FALSE(contains(finished.output, "Epoch 1/2"));
   }

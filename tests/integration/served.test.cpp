@@ -24,6 +24,7 @@ struct Job {
   bool has_backup = true;
   bool has_tls = false;
   std::string address = free_addresses(1).front();
+  std::string shared_folder{};  ///< for the backups; else `folder`
   TemporaryFolder folder{};
 
   /// The file that workers wait for at the end of their fifth epoch and of all later ones.
@@ -38,8 +39,10 @@ struct Job {
       environment.emplace_back("LOCKSTEP_CLUSTER_SECRET", "correct horse battery staple");
     }
     return std::make_unique<Process>(
-        std::vector<std::string>{PROGRAM_SERVED, has_backup ? folder.path() : "", "10", "20",
-                                 gate()},
+        std::vector<std::string>{
+            test_program("integration_served"),
+            has_backup ? (shared_folder.empty() ? folder.path() : shared_folder) : "", "10", "20",
+            gate()},
         environment);
   }
 };
@@ -92,8 +95,8 @@ TEST_CASE("served: a worker and a server are killed, and the job ends as if they
 TEST_CASE("served: the launcher starts servers beside workers, and again those that are killed") {
   const TemporaryFolder folder;
   const std::string gate = folder.path() + "/gate";
-  Process launcher({PROGRAM_SERVED, "--workers", "2", "--servers", "2", "--restarts", "2",
-                    folder.path(), "10", "20", gate});
+  Process launcher({test_program("integration_served"), "--workers", "2", "--servers", "2",
+                    "--restarts", "2", folder.path(), "10", "20", gate});
   REQUIRE(launcher.wait_for("[worker 1] worker 1: epoch 2", 60s));
   const auto processes = children_of(launcher.pid());  // workers, then servers
   REQUIRE(processes.size() == 4);
@@ -119,6 +122,81 @@ TEST_CASE("served: the launcher starts servers beside workers, and again those t
     CHECK(finished.output.find(std::string(server) + "lockstep: ") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder.path() + "/ps-0.lockstep"));
   CHECK_FALSE(std::filesystem::exists(folder.path() + "/ps-1.lockstep"));
+}
+
+TEST_CASE("served: a worker that is stopped is killed by the launcher, and started again") {
+  const TemporaryFolder folder;
+  const std::string gate = folder.path() + "/gate";
+  Process launcher({test_program("integration_served"), "--workers", "2", "--servers", "1",
+                    "--restarts", "1", folder.path(), "6", "5", gate, "6"});
+  REQUIRE(launcher.wait_for("[worker 1] worker 1: epoch 5", 60s));
+  const auto processes = children_of(launcher.pid());  // workers, then the server
+  REQUIRE(processes.size() == 3);
+  ::kill(processes[1], SIGSTOP);
+  CHECK(
+      launcher.wait_for("worker 1 was lost to server 0 (has been silent for 6 s), but its process "
+                        "still exists: it is killed and started again",
+                        60s));
+  std::ofstream(gate) << "open";
+  const Finished finished = launcher.wait(120s);
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 0);
+}
+
+TEST_CASE("served: two jobs cannot have one backup_dir; the later one is told who has it") {
+  const Job job;
+  const auto server = job.start("ps", 0);
+  const auto chief = job.start("worker", 0), second = job.start("worker", 1);
+  REQUIRE(chief->wait_for("worker 0: epoch 5", 60s));
+  const Job other{.shared_folder = job.folder.path()};
+  const Finished refused = other.start("ps", 0)->wait(60s);
+  CAPTURE(refused.output);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.output.find("backup_dir '" + job.folder.path() +
+                            "' is in use by another job (process " +
+                            std::to_string(server->pid())) != std::string::npos);
+  std::ofstream(job.gate()) << "open";
+  const Finished of_chief = chief->wait(120s), of_second = second->wait(120s);
+  CHECK(of_chief.exit_code == 0);
+  CHECK(result_of(of_chief) == result_of(of_second));
+  CHECK(server->wait(60s).exit_code == 0);
+  CHECK_FALSE(std::filesystem::exists(job.folder.path() + "/ps-0.lockstep"));
+  CHECK_FALSE(std::filesystem::exists(job.folder.path() + "/ps-0.lockstep.lock"));
+}
+
+TEST_CASE(
+    "served: a job with the backup of one of two servers says what to remove, and then runs") {
+  const TemporaryFolder folder;
+  const std::string gate = folder.path() + "/gate";
+  const std::vector<std::string> command{test_program("integration_served"),
+                                         "--workers",
+                                         "2",
+                                         "--servers",
+                                         "2",
+                                         folder.path(),
+                                         "6",
+                                         "5",
+                                         gate};
+  {
+    Process killed(command);
+    REQUIRE(killed.wait_for("[worker 1] worker 1: epoch 5", 60s));
+  }
+  for (const char* const kind : {"", ".previous"})
+    std::filesystem::remove(folder.path() + "/ps-1.lockstep" + kind);
+  const std::string left = folder.path() + "/ps-0.lockstep";
+  const Finished refused = run_process(command, {}, 120s);
+  CAPTURE(refused.output);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.output.find("remove '" + left + "', '" + left + ".previous' to begin anew") !=
+        std::string::npos);
+  CHECK(std::filesystem::exists(left));
+  for (const char* const kind : {"", ".previous"}) std::filesystem::remove(left + kind);
+  std::ofstream(gate) << "open";
+  const Finished anew = run_process(command, {}, 120s);
+  CAPTURE(anew.output);
+  CHECK(anew.exit_code == 0);
+  CHECK(anew.output.find("worker 0: epoch 1\n") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(left));
 }
 
 TEST_CASE("served: a server without a backup that is started again is known as such by all") {

@@ -26,17 +26,12 @@
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
 using lockstep_test::contains;
+using lockstep_test::count;
 using lockstep_test::TemporaryFolder;
 
 namespace {
 
 using Words = std::vector<std::string>;
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 /// "loss=... parameters_crc32c=..." of each final line.
 Words finals(const std::string& output) {
@@ -48,7 +43,7 @@ Words finals(const std::string& output) {
 }
 
 Words command(const std::string& folder, Words options, const Words& launcher = {}) {
-  Words all{PROGRAM_SURVIVOR};
+  Words all{test_program("integration_survivor")};
   all.insert(all.end(), launcher.begin(), launcher.end());
   all.push_back(folder);
   all.insert(all.end(), options.begin(), options.end());
@@ -364,6 +359,10 @@ TEST_CASE("survival: killed at random moments, started again by the launcher: th
 
 TEST_CASE("survival: with slots spread over the workers, killed at random moments: the same bits") {
   for (const bool rejoin : {true, false}) kill_at_random_moments(4, 3, 0.8, rejoin, "sharded=1");
+}
+
+TEST_CASE("survival: in one of two fits, killed at random moments: the same bits") {
+  kill_at_random_moments(5, 6, 0.8, false, "fits=2");
 }
 
 TEST_CASE("survival: in rounds, killed at random moments: the same bits") {
@@ -691,8 +690,9 @@ TEST_CASE(
     const Finished finished = worker->wait(30s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 138);
-    CHECK(contains(finished.output,
-                   "after 12 updates the replicas have become different: ranks 0 and 1 differ"));
+    CHECK(contains(
+        finished.output,
+        "after 12 updates the replicas have become different: worker 0 and worker 1 differ"));
   }
   CHECK(std::filesystem::exists(folder.path("training_state")));
   CHECK_FALSE(std::filesystem::exists(folder.path("training_state.lock")));

@@ -96,7 +96,39 @@ void check_parts(std::size_t rows, std::size_t columns, std::size_t inner, bool 
   CHECK(wrong == 0);
 }
 
+/// A product whose A is transposed first has the bits of one whose A is not.
+template <class T>
+void check_transposed(std::size_t rows, std::size_t columns, std::size_t inner) {
+  CAPTURE(rows);
+  CAPTURE(columns);
+  CAPTURE(inner);
+  std::mt19937 random(2);
+  const std::size_t a_step = std::max(rows, kernels::inner_block + 1),
+                    step = kernels::padded_columns(columns);
+  const Array<T> a = random_array<T>(inner * a_step, random),
+                 b = random_array<T>(inner * step, random), bias = random_array<T>(rows, random);
+  const Array<T> whole(rows * step, T(7)), parts(rows * step, T(7));
+  const kernels::Steps steps{.a_row = 1, .a = a_step, .b = {step}};
+  kernels::multiply<T>({whole.data(), rows, columns, step}, a.data(), b.data(), inner, steps);
+  kernels::multiply_parts<T>({parts.data(), rows, columns, step}, a.data(), b.data(), inner, steps);
+  CHECK(std::equal(whole.data(), whole.data() + rows * step, parts.data()));
+  kernels::multiply_onto<T>({whole.data(), rows, columns, step}, a.data(), b.data(), inner, steps,
+                            bias.data());
+  CHECK(std::abs(whole[0] - 2 * parts[0] - bias[0]) < T(1e-3));
+}
+
 }  // namespace
+
+TEST_CASE("products: A of many columns") {
+  lockstep_test::for_each_instruction_set([] {
+    for (const std::size_t rows : {1u, 14u, 192u, 400u})
+      for (const std::size_t columns : {256u, 290u})
+        for (const std::size_t inner : {1u, 128u, 300u}) {
+          check_transposed<float>(rows, columns, inner);
+          check_transposed<double>(rows, columns, inner);
+        }
+  });
+}
 
 TEST_CASE("products: of parts of matrices") {
   lockstep_test::for_each_instruction_set([] {

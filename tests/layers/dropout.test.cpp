@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +11,17 @@
 #include "lockstep/core/random.hpp"
 #include "support/finite_differences.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/layer_rig.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::for_each_instruction_set;
 using lockstep_test::LayerRig;
 using ls::Dropout;
+using ls::GaussianDropout;
+using ls::GaussianNoise;
 using ls::Shape;
+using ls::SpatialDropout2D;
+using Rig = lockstep_test::LayerRig<GaussianNoise<0.5>, Shape<40, 50>, double>;
 
 namespace {
 
@@ -114,4 +120,103 @@ TEST_CASE("Dropout: with rate 1 nothing is left, in the values and in the gradie
     all.forward();
     CHECK(std::equal(all.x.begin(), all.x.end(), all.y.begin()));
   });
+}
+
+TEST_CASE("SpatialDropout1D: a feature is dropped at all positions or at none") {
+  lockstep_test::LayerRig<ls::SpatialDropout1D<0.25>, ls::Sequence<5, 8>, float> rig(40);
+  rig.forward();
+  std::size_t dropped = 0;
+  for (std::size_t f = 0; f < 8; ++f)
+    for (std::size_t s = 0; s < 40; ++s) {
+      const bool drops = rig.y[f * rig.stride + s * 5] == 0;
+      dropped += drops;
+      for (std::size_t t = 0; t < 5; ++t) {
+        const std::size_t i = f * rig.stride + s * 5 + t;
+        CHECK(rig.y[i] == (drops ? 0 : doctest::Approx(rig.x[i] / 0.75F)));
+      }
+    }
+  CHECK(dropped > 50);
+  CHECK(dropped < 110);
+  rig.context.training = false;
+  rig.forward();
+  CHECK(std::equal(rig.x.begin(), rig.x.end(), rig.y.begin()));
+}
+
+TEST_CASE("SpatialDropout1D: gradients against differences") {
+  lockstep_test::check_gradients_for_all_batches<ls::SpatialDropout1D<0.5>, ls::Sequence<5, 2>>();
+}
+
+TEST_CASE("SpatialDropout2D: gradients") {
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients_for_all_batches<SpatialDropout2D<0.5>, Shape<3, 2, 5>>();
+  });
+}
+
+TEST_CASE(
+    "SpatialDropout2D: a channel is kept in all pixels where the sample's random stream says so") {
+  lockstep_test::LayerRig<SpatialDropout2D<0.25>, Shape<2, 3, 40>, float> rig(18);
+  for (float& x : rig.x) x = 1;
+  rig.forward();
+  for (std::size_t s = 0; s < 18; ++s) {
+    ls::RandomStream random(rig.context.random_key(s));
+    for (std::size_t c = 0; c < 40; ++c) {
+      const float expected = random() >= 0x40000000 ? 1 / 0.75F : 0;
+      for (std::size_t pixel = 0; pixel < 6; ++pixel)
+        CHECK(rig.y[(pixel * 40 + c) * rig.stride + s] == expected);
+    }
+  }
+  rig.context.training = false;
+  rig.forward();
+  CHECK(rig.y[0] == 1);
+}
+
+TEST_CASE("GaussianDropout: gradients") {
+  lockstep_test::for_each_instruction_set(
+      [] { lockstep_test::check_gradients_for_all_batches<GaussianDropout<0.3>, Shape<3, 5>>(); });
+}
+
+TEST_CASE("GaussianDropout: factors of mean 1 and Dropout's deviation; none in inference") {
+  lockstep_test::LayerRig<GaussianDropout<0.2>, Shape<4000>, double> rig(1);
+  for (double& x : rig.x) x = 1;
+  rig.forward();
+  double sum = 0, squares = 0;
+  for (std::size_t f = 0; f < 4000; ++f) {
+    const double factor = rig.y[f * rig.stride];
+    sum += factor / 4000;
+    squares += (factor - 1) * (factor - 1) / 4000;
+  }
+  CHECK(std::abs(sum - 1) < 0.04);
+  CHECK(std::abs(std::sqrt(squares) - 0.5) < 0.04);
+  rig.context.training = false;
+  rig.forward();
+  CHECK(rig.y[0] == 1);
+}
+
+TEST_CASE("GaussianNoise: gradients") {
+  lockstep_test::for_each_instruction_set(
+      [] { lockstep_test::check_gradients_for_all_batches<GaussianNoise<0.1>, Shape<3, 5>>(); });
+}
+
+TEST_CASE(
+    "GaussianNoise: of this deviation, another one for each sample and step, none in inference") {
+  Rig rig(2), other(2);
+  rig.forward();
+  double sum = 0, squares = 0;
+  for (std::size_t f = 0; f < 2000; ++f)
+    for (std::size_t s = 0; s < 2; ++s) {
+      const double noise = rig.y[f * rig.stride + s] - rig.x[f * rig.stride + s];
+      sum += noise / 4000;
+      squares += noise * noise / 4000;
+    }
+  CHECK(std::abs(sum) < 0.04);
+  CHECK(std::abs(std::sqrt(squares) - 0.5) < 0.04);
+  CHECK(rig.y[0] - rig.x[0] != rig.y[1] - rig.x[1]);
+  other.forward();
+  CHECK(other.y[0] == rig.y[0]);
+  other.context.step = 1;
+  other.forward();
+  CHECK(other.y[0] != rig.y[0]);
+  other.context.training = false;
+  other.forward();
+  CHECK(other.y[0] == other.x[0]);
 }

@@ -10,13 +10,17 @@
 
 #include "golden/attention.hpp"
 #include "lockstep/core/bad_sample.hpp"
+#include "support/finite_differences.hpp"
 #include "support/golden_sequences.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::LayerRig;
 using ls::Embedding;
 using ls::EmbeddingOptions;
+using ls::PositionEmbedding;
+using ls::Sequence;
 using ls::Shape;
 
 TEST_CASE("Embedding: variables and shape") {
@@ -92,4 +96,23 @@ TEST_CASE("Embedding: penalties and constraints go to its variables") {
       9, 4, lockstep::EmbeddingOptions{.embeddings_constraint = lockstep::UnitNorm{.axis = 1}}>;
   using In = lockstep::Shape<5>;
   CHECK((L::variables<In>[0].constraint == lockstep::UnitNorm{.axis = 1}));
+}
+
+TEST_CASE("PositionEmbedding: gradients") {
+  const auto& variables = PositionEmbedding<9>::variables<Sequence<5, 3>>;
+  CHECK(variables[0].name == "embeddings");
+  CHECK(variables[0].size() == 27);
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients_for_all_batches<PositionEmbedding<5>, Sequence<5, 3>>();
+    lockstep_test::check_gradients<PositionEmbedding<20>, Sequence<17, 2>>(3);
+  });
+}
+
+TEST_CASE("PositionEmbedding: PyTorch's values and gradients") {
+  using golden = lockstep_test::golden::embedding_and_positions;
+  double x[36];  // the rows of the token table
+  for (std::size_t i = 0; i < 36; ++i)
+    x[i] = golden::token[static_cast<std::size_t>(golden::x[i / 3]) * 3 + i % 3];
+  lockstep_test::check_golden_sequences<PositionEmbedding<5>, Sequence<4, 3>>(
+      {3, x, golden::y, golden::dy, golden::dy, {{golden::position, golden::position_gradient}}});
 }

@@ -3,15 +3,12 @@
 
 #include <doctest/doctest.h>
 
-#include "lockstep/layers/activation.hpp"
-#include "lockstep/layers/average_pooling2d.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/layers/global_average_pooling2d.hpp"
-#include "lockstep/layers/global_max_pooling2d.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
-#include "lockstep/layers/max_pooling2d.hpp"
+#include "lockstep/layers/pooling.hpp"
 #include "support/golden_layer.hpp"
 
 namespace ls = lockstep;

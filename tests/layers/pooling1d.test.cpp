@@ -8,10 +8,6 @@
 #include <type_traits>
 
 #include "golden/recurrent.hpp"
-#include "lockstep/layers/average_pooling1d.hpp"
-#include "lockstep/layers/global_average_pooling1d.hpp"
-#include "lockstep/layers/global_max_pooling1d.hpp"
-#include "lockstep/layers/max_pooling1d.hpp"
 #include "support/finite_differences.hpp"
 #include "support/golden_struct.hpp"
 #include "support/layer_rig.hpp"

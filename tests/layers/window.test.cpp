@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 namespace ls = lockstep;
+using ls::Padding, ls::Sequence, ls::detail::SequenceWindows;
 
 TEST_CASE("window: positions and padding, TensorFlow's rule") {
   using ls::Padding, ls::window_outputs, ls::window_padding;
@@ -19,4 +20,22 @@ TEST_CASE("window: positions and padding, TensorFlow's rule") {
 TEST_CASE("window: an extent for both dimensions, or for each") {
   constexpr ls::Extent2D both = 3, each{3, 5};
   static_assert(both == ls::Extent2D{3, 3} && each.width == 5 && ls::Extent2D{} == ls::Extent2D{1});
+}
+
+namespace {
+
+using In = Sequence<11, 4>;
+static_assert(SequenceWindows<4, 2, Padding::valid>::outputs<In> == 4);
+static_assert(SequenceWindows<4, 2, Padding::same>::outputs<In> == 6);
+static_assert(SequenceWindows<4, 2, Padding::same>::pad<In> == 1);
+static_assert(SequenceWindows<5, 2, Padding::causal>::outputs<In> == 6);
+static_assert(SequenceWindows<5, 2, Padding::causal>::pad<In> == 4);
+static_assert(SequenceWindows<11, 1, Padding::valid>::fits<In> &&
+              !SequenceWindows<12, 1, Padding::valid>::fits<In>);
+
+}  // namespace
+
+TEST_CASE(
+    "sequence windows: a window that does not fit has one place, so that the message is about it") {
+  CHECK(SequenceWindows<12, 1, Padding::valid>::outputs<In> == 1);
 }

@@ -1,22 +1,9 @@
 // Every loss of this room satisfies its concept. Here and not in the headers, where each program
 // that includes them would pay for the answer again.
-#include "lockstep/losses/binary_crossentropy.hpp"
-#include "lockstep/losses/binary_focal_crossentropy.hpp"
-#include "lockstep/losses/categorical_crossentropy.hpp"
-#include "lockstep/losses/categorical_focal_crossentropy.hpp"
-#include "lockstep/losses/categorical_hinge.hpp"
-#include "lockstep/losses/cosine_similarity.hpp"
-#include "lockstep/losses/hinge.hpp"
-#include "lockstep/losses/huber.hpp"
-#include "lockstep/losses/kl_divergence.hpp"
-#include "lockstep/losses/log_cosh.hpp"
-#include "lockstep/losses/mean_absolute_error.hpp"
-#include "lockstep/losses/mean_absolute_percentage_error.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
-#include "lockstep/losses/mean_squared_logarithmic_error.hpp"
-#include "lockstep/losses/poisson.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/losses/squared_hinge.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/losses/focal_crossentropies.hpp"
+#include "lockstep/losses/hinges.hpp"
+#include "lockstep/losses/regression.hpp"
 
 namespace lockstep {
 

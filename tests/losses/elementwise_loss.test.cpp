@@ -9,25 +9,40 @@
 #include <vector>
 
 #include "golden/keras_losses.hpp"
+#include "golden/losses.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/losses/binary_focal_crossentropy.hpp"
-#include "lockstep/losses/categorical_focal_crossentropy.hpp"
-#include "lockstep/losses/categorical_hinge.hpp"
-#include "lockstep/losses/cosine_similarity.hpp"
-#include "lockstep/losses/hinge.hpp"
-#include "lockstep/losses/huber.hpp"
-#include "lockstep/losses/kl_divergence.hpp"
-#include "lockstep/losses/log_cosh.hpp"
-#include "lockstep/losses/mean_absolute_error.hpp"
-#include "lockstep/losses/mean_absolute_percentage_error.hpp"
-#include "lockstep/losses/mean_squared_logarithmic_error.hpp"
-#include "lockstep/losses/poisson.hpp"
-#include "lockstep/losses/squared_hinge.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/losses/focal_crossentropies.hpp"
+#include "lockstep/losses/hinges.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "losses/loss_testing.hpp"
 
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden::keras;
+using lockstep::MeanSquaredError;
 using lockstep_test::Tensor;
+
+static_assert(MeanSquaredError::target_size<lockstep::Shape<4, 3>> == 12);
+
+TEST_CASE("MeanSquaredError: golden values") {
+  lockstep_test::check_golden(MeanSquaredError{}, lockstep_test::golden::samples,
+                              lockstep_test::golden::probabilities, lockstep_test::golden::targets,
+                              lockstep_test::golden::mean_squared_error_value,
+                              lockstep_test::golden::mean_squared_error_gradient);
+}
+
+TEST_CASE("MeanSquaredError: finite differences") {
+  lockstep_test::check_loss(MeanSquaredError{}, Tensor<double>::random(19, 3, 1, -2, 2),
+                            Tensor<double>::random(19, 3, 2, -2, 2));
+}
+
+TEST_CASE("MeanSquaredError: the sum is in double") {
+  // In float, 1e8 + 1 is 1e8.
+  const Tensor<float> predictions(2, 1, std::vector<float>{1e4f, 1.0f});
+  const Tensor<float> targets(2, 1, std::vector<float>{0.0f, 0.0f});
+  CHECK(lockstep_test::sum_of_losses(MeanSquaredError{}, predictions.cview(), targets.cview()) ==
+        1e8 + 1);
+}
 
 namespace {
 

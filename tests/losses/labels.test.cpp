@@ -3,12 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
 #include "support/tensor.hpp"
 
 namespace ls = lockstep;
+
+TEST_CASE("BadTarget is an error of the data") {
+  static_assert(std::is_base_of_v<lockstep::DataError, lockstep::BadTarget>);
+  CHECK(lockstep::BadTarget("", 3, "").row() == 3);
+}
 
 TEST_CASE_TEMPLATE("labels: whole numbers below the number of classes", T, float, double) {
   using lockstep_test::Tensor;

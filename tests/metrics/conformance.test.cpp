@@ -1,23 +1,12 @@
 // Every metric of this room satisfies its concept. Here and not in the headers, where each program
 // that includes them would pay for the answer again.
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/auc.hpp"
-#include "lockstep/metrics/binary_accuracy.hpp"
-#include "lockstep/metrics/categorical_accuracy.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
-#include "lockstep/metrics/f1_score.hpp"
-#include "lockstep/metrics/f_beta_score.hpp"
-#include "lockstep/metrics/mean_iou.hpp"
 #include "lockstep/metrics/mean_losses.hpp"
 #include "lockstep/metrics/output_metric.hpp"
-#include "lockstep/metrics/perplexity.hpp"
-#include "lockstep/metrics/precision.hpp"
+#include "lockstep/metrics/precision_recall.hpp"
 #include "lockstep/metrics/r2_score.hpp"
-#include "lockstep/metrics/recall.hpp"
-#include "lockstep/metrics/root_mean_squared_error.hpp"
-#include "lockstep/metrics/sparse_categorical_accuracy.hpp"
-#include "lockstep/metrics/sparse_top_k_categorical_accuracy.hpp"
-#include "lockstep/metrics/top_k_categorical_accuracy.hpp"
 #include "lockstep/metrics/weighted.hpp"
 
 namespace lockstep {

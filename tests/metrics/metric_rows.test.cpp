@@ -10,12 +10,8 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
-#include "lockstep/metrics/categorical_accuracy.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
-#include "lockstep/metrics/mean_iou.hpp"
-#include "lockstep/metrics/sparse_categorical_accuracy.hpp"
-#include "lockstep/metrics/sparse_top_k_categorical_accuracy.hpp"
-#include "lockstep/metrics/top_k_categorical_accuracy.hpp"
 #include "metrics/metric_testing.hpp"
 
 namespace ls = lockstep;
@@ -24,6 +20,14 @@ using lockstep_test::check_metric;
 using lockstep_test::figure;
 using lockstep_test::state_of;
 using lockstep_test::Tensor;
+
+TEST_CASE("require_same_width: the widths are in the message") {
+  lockstep::detail::require_same_width("M", 3, 3);
+  CHECK_THROWS_WITH_AS(
+      lockstep::detail::require_same_width("M", 3, 1),
+      "M: the model has 3 outputs and the data 1 target values per sample; expected as many",
+      lockstep::DataError);
+}
 
 TEST_CASE("metrics of classes: Keras's figures") {
   check_metric(ls::CategoricalAccuracy{}, golden::metric_logits, golden::metric_one_hot,

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "lockstep/kernels/instruction_set.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"

@@ -20,15 +20,15 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/batch_loader.hpp"
+#include "lockstep/data/sharding.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/losses/regression.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
@@ -304,7 +304,7 @@ TEST_CASE("own loop: a batch that the program writes itself, and one that does n
                    "the batch has 3 numbers a sample, the model takes 4"));
     CHECK(contains(message_of<ls::DataError>(
                        [&] { here.minimize({.x = room.x, .targets = room.targets.part(0, 2)}); }),
-                   "2 target values a sample, the model takes 3"));
+                   "2 target values a sample, the loss takes 3"));
     const std::array<std::int64_t, 1> one{};
     CHECK(contains(
         message_of<ls::DataError>([&] { here.forward({.x = room.x, .sample_indices = one}); }),
@@ -394,4 +394,127 @@ TEST_CASE(
   });
   CHECK(failures == std::vector<std::string>(2));
   CHECK(sums[0] == sums[1]);
+}
+
+TEST_CASE(
+    "own loop: the loss of the step decides how wide targets are, whatever compile was given") {
+  using Autoencoder = ls::Sequential<ls::Input<4>, ls::Dense<2>, ls::Dense<4>>;
+  const TinyData data(20);
+  std::vector<float> x(20 * 4);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  const ls::Tensor<float> samples(x, {20, 4});
+  const auto distance = [](auto predictions, auto targets, auto losses, auto gradient) {
+    ls::MeanSquaredError{}.compute(predictions, targets, losses, gradient);
+  };
+  ls::OneDeviceStrategy alone;
+  const auto trained = [&](auto& model, const auto& loss) {
+    auto batches = alone.distribute(ls::from_tensor_slices(samples, samples).batch(5));
+    alone.run([&](auto& replica) {
+      auto& here = model.on(replica);
+      for (const auto& batch : batches.on(replica)) here.minimize(batch, loss);
+    });
+    return model.parameters_crc32c();
+  };
+  auto same = ls::compile<Autoencoder>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
+  const std::uint32_t expected = trained(same, ls::MeanSquaredError{});
+  auto labels =
+      ls::compile<Autoencoder>(alone, {.seed = 1}, crossentropy, ls::SGD{}, ls::Accuracy{});
+  CHECK(trained(labels, distance) == expected);
+  auto labelled = ls::compile<Autoencoder>(alone, {.seed = 1}, crossentropy, ls::SGD{});
+  CHECK(trained(labelled, ls::MeanSquaredError{}) == expected);
+  auto none = ls::compile<Autoencoder>(alone, {.seed = 1}, ls::SGD{});
+  CHECK(trained(none, distance) == expected);
+  // Without another loss, compile's wants its own; a loss of the library checks its own too.
+  auto batches = alone.distribute(ls::from_tensor_slices(samples, samples).batch(5));
+  alone.run([&](auto& replica) {
+    for (const auto& batch : batches.on(replica)) {
+      CHECK(contains(message_of<ls::DataError>([&] { labels.on(replica).minimize(batch); }),
+                     "has 4 target values a sample, the loss takes 1"));
+      CHECK(contains(
+          message_of<ls::DataError>([&] { same.on(replica).minimize(batch, crossentropy); }),
+          "has 4 target values a sample, the loss takes 1"));
+      CHECK(contains(message_of<ls::ConfigurationError>([&] { none.on(replica).minimize(batch); }),
+                     "compiled without a loss: give it to the step, as in minimize(batch, loss)"));
+      break;
+    }
+  });
+}
+
+TEST_CASE("own loop: evaluate adds to figures that evaluation gives of all ranks") {
+  const TinyData data(22);
+  const auto all = ls::from_tensor_slices(data.x, data.y).batch(5);
+  for (const int replicas : {1, 3}) {
+    ls::MirroredStrategy strategy({.replicas = replicas});
+    auto model = compiled(strategy);
+    const std::uint32_t before = model.parameters_crc32c();
+    const ls::Logs expected = model.evaluate(all, {.verbose = 0});
+    auto batches = strategy.distribute(ls::AnyDataset(all));
+    for (int pass = 0; pass < 2; ++pass)
+      strategy.run([&](auto& replica) {
+        auto& here = model.on(replica);
+        for (const auto& batch : batches.on(replica)) here.evaluate(batch);
+        const ls::Logs logs = here.evaluation();
+        if (replica.local_rank() != 0) return;
+        CHECK(logs.at("loss") == doctest::Approx(expected.at("loss")).epsilon(1e-6));
+        CHECK(logs.at("accuracy") == expected.at("accuracy"));
+      });
+    CHECK(model.parameters_crc32c() == before);
+    CHECK(model.iterations() == 0);
+  }
+}
+
+TEST_CASE("own loop: input_gradient in arrays of the model's own") {
+  const TinyData data(5);
+  ls::OneDeviceStrategy alone;
+  auto model = ls::compile<ls::Sequential<ls::Input<4>, ls::Dense<3>>>(alone, {.seed = 1},
+                                                                       crossentropy, ls::SGD{});
+  auto batches = alone.distribute(ls::from_tensor_slices(data.x, data.y).batch(5));
+  alone.run([&](auto& replica) {
+    auto& here = model.on(replica);
+    for (const auto& batch : batches.on(replica)) {
+      ls::Buffer memory(4 * batch.x.stride() * sizeof(float));
+      const ls::TensorView<float> expected(reinterpret_cast<float*>(memory.data()), 5, 4,
+                                           batch.x.stride());
+      std::vector<double> losses(5);
+      here.input_gradient(batch, crossentropy, losses, expected);
+      const auto own = here.input_gradient(batch, crossentropy);
+      CHECK(std::vector(own.losses.begin(), own.losses.end()) == losses);
+      REQUIRE(own.gradient.features() == 4);
+      for (std::size_t f = 0; f < 4; ++f)
+        for (std::size_t row = 0; row < 5; ++row) CHECK(own.gradient(row, f) == expected(row, f));
+    }
+  });
+}
+
+TEST_CASE("compile: without a strategy on one device; without loss and optimizer for prediction") {
+  using Line = ls::Sequential<ls::Input<4>, ls::Dense<3>>;
+  const TinyData data(22);
+  const auto all = ls::from_tensor_slices(data.x, data.y).batch(5);
+  ls::OneDeviceStrategy alone;
+  auto model = ls::compile<Line>(alone, {.seed = 1}, crossentropy, ls::SGD{}, ls::Accuracy{});
+  auto own = ls::compile<Line>({.seed = 1}, crossentropy, ls::SGD{}, ls::Accuracy{});
+  model.fit(all, {.epochs = 2, .verbose = 0});
+  own.fit(all, {.epochs = 2, .verbose = 0});
+  CHECK(own.parameters_crc32c() == model.parameters_crc32c());
+  const auto expected = model.predict(all);
+  const auto check = [&](auto&& other) {
+    other.set_weights(model.get_weights());
+    CHECK(other.predict(all) == expected);
+  };
+  check(ls::compile<Line>(alone));
+  check(ls::compile<Line>());
+  check(ls::compile<Line>({.seed = 3}));
+  check(ls::compile<Line>(alone, {.seed = 3}, ls::Adam{}));
+  auto evaluated = ls::compile<Line>(alone, crossentropy);
+  check(evaluated);
+  CHECK(evaluated.evaluate(all, {.verbose = 0}).at("loss") ==
+        model.evaluate(all, {.verbose = 0}).at("loss"));
+  auto untrained = ls::compile<Line>(alone);
+  auto batches = alone.distribute(ls::AnyDataset(all));
+  alone.run([&](auto& replica) {
+    for (const auto& batch : batches.on(replica))
+      CHECK(contains(message_of<ls::ConfigurationError>(
+                         [&] { untrained.on(replica).minimize(batch, crossentropy); }),
+                     "minimize: the model was compiled without an optimizer"));
+  });
 }

@@ -10,8 +10,8 @@
 
 #include "golden/attention.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/layers/identity.hpp"
-#include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/layers/input.hpp"
+#include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/finite_differences.hpp"
 #include "support/layer_rig.hpp"

@@ -13,8 +13,8 @@
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
-#include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/layer_info.hpp"
+#include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/net_testing.hpp"
 

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <type_traits>
 
-#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/input.hpp"
+#include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/net_testing.hpp"

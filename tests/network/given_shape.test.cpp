@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/layers/flatten.hpp"
-#include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/reshaping.hpp"
 
 namespace ls = lockstep;
 namespace lsd = lockstep::detail;

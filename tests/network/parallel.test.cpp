@@ -9,16 +9,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
-#include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/masking.hpp"
-#include "lockstep/layers/reshape.hpp"
-#include "lockstep/layers/slice.hpp"
-#include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "support/layer_rig.hpp"

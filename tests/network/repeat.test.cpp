@@ -7,7 +7,7 @@
 
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/net_testing.hpp"
 

@@ -10,7 +10,6 @@
 
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/embedding.hpp"
-#include "lockstep/layers/position_embedding.hpp"
 #include "support/layer_rig.hpp"
 
 namespace ls = lockstep;

@@ -15,7 +15,7 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/records/protobuf.hpp"
 #include "lockstep/strategies/one_device.hpp"

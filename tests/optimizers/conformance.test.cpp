@@ -1,25 +1,13 @@
 // Every optimizer and schedule of this room satisfies its concept. Here and not in the headers,
 // where each program that includes them would pay for the answer again.
-#include "lockstep/optimizers/adadelta.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
-#include "lockstep/optimizers/adagrad.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/adamax.hpp"
-#include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
-#include "lockstep/optimizers/lamb.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/lion.hpp"
 #include "lockstep/optimizers/muon.hpp"
-#include "lockstep/optimizers/nadam.hpp"
 #include "lockstep/optimizers/rmsprop.hpp"
-#include "lockstep/optimizers/schedules/cosine_decay.hpp"
-#include "lockstep/optimizers/schedules/cosine_decay_restarts.hpp"
-#include "lockstep/optimizers/schedules/exponential_decay.hpp"
-#include "lockstep/optimizers/schedules/inverse_time_decay.hpp"
-#include "lockstep/optimizers/schedules/piecewise_constant_decay.hpp"
-#include "lockstep/optimizers/schedules/polynomial_decay.hpp"
-#include "lockstep/optimizers/schedules/warmup_stable_decay.hpp"
+#include "lockstep/optimizers/schedules.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace lockstep {

@@ -9,23 +9,18 @@
 #include <vector>
 
 #include "lockstep/core/text.hpp"
-#include "lockstep/optimizers/adadelta.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
-#include "lockstep/optimizers/adagrad.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/adamax.hpp"
-#include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
-#include "lockstep/optimizers/lamb.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/lion.hpp"
 #include "lockstep/optimizers/muon.hpp"
-#include "lockstep/optimizers/nadam.hpp"
 #include "lockstep/optimizers/rmsprop.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace ls = lockstep;
 using Part = ls::KerasSlot::Part;
+constexpr auto pytorch = ls::MomentumForm::pytorch;
 
 namespace {
 
@@ -64,7 +59,8 @@ concept IsInKeras =
 TEST_CASE("KerasSlots: the slots of each optimizer in Keras's order") {
   const std::string one = "2.0 0.0 1.0", two = "2.0 2.1 0.0 0.1 1.0 1.1";
   CHECK(list_of(ls::SGD{}).empty());
-  CHECK(list_of(ls::SGD{.momentum = 0.9}) == "2.0* 0.0* 1.0*");
+  CHECK(list_of(ls::SGD{.momentum = 0.9}) == one);
+  CHECK(list_of(ls::SGD{.momentum = 0.9, .momentum_form = pytorch}) == "2.0* 0.0* 1.0*");
   CHECK(list_of(ls::Adam{}) == two);
   CHECK(list_of(ls::Adam{.amsgrad = true}) == two + " 2.2 0.2 1.2");
   CHECK(list_of(ls::AdamW{.amsgrad = true}) == two + " 2.2 0.2 1.2");
@@ -77,8 +73,8 @@ TEST_CASE("KerasSlots: the slots of each optimizer in Keras's order") {
   CHECK(list_of(ls::Nadam{.beta_1 = 0.5}, 1) == two + " =0.26");  // 0.5 * (1 - 0.5 * 0.96)
   CHECK(list_of(ls::RMSprop{}) == one);
   CHECK(list_of(ls::RMSprop{.centered = true}) == one + " 2.1 0.1 1.1");
-  CHECK(list_of(ls::RMSprop{.momentum = 0.5}) == one + " 2.1* 0.1* 1.1*");
-  CHECK(list_of(ls::RMSprop{.momentum = 0.5, .centered = true}) ==
+  CHECK(list_of(ls::RMSprop{.momentum = 0.5}) == one + " 2.1 0.1 1.1");
+  CHECK(list_of(ls::RMSprop{.momentum = 0.5, .centered = true, .momentum_form = pytorch}) ==
         one + " 2.2* 0.2* 1.2* 2.1 0.1 1.1");
   CHECK(list_of(ls::Ftrl{.initial_accumulator_value = 0.25}) ==
         "2.0+0.25 2.1 0.0+0.25 0.1 1.0+0.25 1.1");

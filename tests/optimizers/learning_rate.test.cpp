@@ -7,7 +7,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/schedules/cosine_decay.hpp"
+#include "lockstep/optimizers/schedules.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace ls = lockstep;

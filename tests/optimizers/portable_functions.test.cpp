@@ -2,12 +2,18 @@
 
 #include <doctest/doctest.h>
 
-#include <initializer_list>
-
 #include <cmath>
+#include <initializer_list>
 #include <numbers>
 
 namespace portable = lockstep::portable;
+using lockstep::detail::power;
+
+TEST_CASE("power: whole exponents") {
+  static_assert(power(2, 10) == 1024 && power(0, 0) == 1 && power(0.5, 3) == 0.125);
+  CHECK(power(0.999, 1000) == doctest::Approx(0.36769542477096373).epsilon(1e-13));
+  CHECK(power(0.9, 1'000'000'000'000) == 0);
+}
 
 TEST_CASE("portable functions: as those of the standard library, up to the last bits") {
   for (int i = -700; i <= 700; ++i) {

@@ -17,6 +17,7 @@ namespace golden = lockstep_test::golden;
 using lockstep_test::check_partition_independence;
 using lockstep_test::check_trajectory;
 using ls::SGD;
+constexpr auto pytorch = ls::MomentumForm::pytorch;
 
 TEST_CASE("SGD: golden trajectories") {
   const auto check = [](const SGD& sgd, std::span<const double> expected) {
@@ -29,7 +30,7 @@ TEST_CASE("SGD: golden trajectories") {
   check(SGD{.learning_rate = 0.05, .nesterov = true}, golden::sgd);
 }
 
-TEST_CASE("SGD: a new learning rate is in force at once, as PyTorch's, and momentum is not lost") {
+TEST_CASE("SGD: MomentumForm::pytorch has a new learning rate in force at once, as PyTorch") {
   const auto check = [](const SGD& sgd, std::span<const double> expected, double tolerance,
                         auto zero) {
     using T = decltype(zero);
@@ -45,22 +46,23 @@ TEST_CASE("SGD: a new learning rate is in force at once, as PyTorch's, and momen
       CHECK(static_cast<double>(arena.parameters()[i]) ==
             doctest::Approx(expected[i]).epsilon(tolerance));
   };
-  check({.momentum = 0.9}, golden::sgd_rates, 1e-12, 0.0);
-  check({.momentum = 0.9}, golden::sgd_rates, 1e-5, 0.0F);
-  check({.momentum = 0.9, .nesterov = true}, golden::sgd_nesterov_rates, 1e-12, 0.0);
+  check({.momentum = 0.9, .momentum_form = pytorch}, golden::sgd_rates, 1e-12, 0.0);
+  check({.momentum = 0.9, .momentum_form = pytorch}, golden::sgd_rates, 1e-5, 0.0F);
+  check({.momentum = 0.9, .nesterov = true, .momentum_form = pytorch}, golden::sgd_nesterov_rates,
+        1e-12, 0.0);
 }
 
-TEST_CASE("UpdateContext: the momentum correction") {
-  CHECK(ls::UpdateContext{.learning_rate = 0.1}.momentum_correction() == 1);
-  CHECK(ls::UpdateContext{.learning_rate = 0.1, .previous_learning_rate = 0.1}
-            .momentum_correction() == 1);
-  CHECK(
-      ls::UpdateContext{.learning_rate = 0.25, .previous_learning_rate = 1}.momentum_correction() ==
-      0.25);
-  CHECK(ls::UpdateContext{.learning_rate = 0, .previous_learning_rate = 1}.momentum_correction() ==
-        0);
-  CHECK(ls::UpdateContext{.learning_rate = 1, .previous_learning_rate = 1e-300}
-            .momentum_correction() == 1e30);
+TEST_CASE("UpdateContext: what momentum keeps of a slot") {
+  const auto kept = [](double rate, double previous, ls::MomentumForm form = pytorch) {
+    return ls::UpdateContext{.learning_rate = rate, .previous_learning_rate = previous}
+        .kept_momentum(0.9, form);
+  };
+  CHECK(kept(0.1, 0) == 0.9);
+  CHECK(kept(0.1, 0.1) == 0.9);
+  CHECK(kept(0.25, 1) == 0.9 * 0.25);
+  CHECK(kept(0, 1) == 0);
+  CHECK(kept(1, 1e-300) == 0.9 * 1e30);
+  CHECK(kept(0.25, 1, ls::MomentumForm::keras) == 0.9);
 }
 
 TEST_CASE("SGD: the partition changes no bit") {
@@ -82,7 +84,10 @@ TEST_CASE("SGD: options") {
   CHECK(SGD{.learning_rate = 0.001f}.slots() == 0);
   CHECK(SGD{.momentum = 0.9}.slots() == 1);
   CHECK(SGD{.momentum = 0.9}.description() ==
-        "SGD(learning_rate=0.01, momentum=0.9, nesterov=false, weight_decay=0)");
+        "SGD(learning_rate=0.01, momentum=0.9, nesterov=false, weight_decay=0, "
+        "momentum_form=keras)");
+  CHECK(SGD{.momentum_form = pytorch}.description() ==
+        "SGD(learning_rate=0.01, momentum=0, nesterov=false, weight_decay=0)");
 
   SGD{}.validate();
   SGD{.learning_rate = 0, .momentum = 0.999, .nesterov = true, .weight_decay = 0.1}.validate();

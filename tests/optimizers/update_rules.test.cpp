@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/optimizers/adamw.hpp"
+#include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/muon.hpp"
 #include "lockstep/optimizers/sgd.hpp"

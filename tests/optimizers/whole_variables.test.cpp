@@ -16,7 +16,6 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
-#include "lockstep/optimizers/lamb.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/muon.hpp"
 #include "optimizers/optimizer_testing.hpp"
@@ -197,7 +196,8 @@ TEST_CASE("Lamb, LARS, Adafactor, Ftrl: options") {
            .gradient_accumulation_steps = 2}
           .description() ==
       "LARS(learning_rate=0.01, momentum=0.9, trust_coefficient=0.001, epsilon=0, weight_decay=0, "
-      "exclude_from_layer_adaptation=bias, ema_momentum=0.99, gradient_accumulation_steps=2)");
+      "exclude_from_layer_adaptation=bias, momentum_form=keras, ema_momentum=0.99, "
+      "gradient_accumulation_steps=2)");
   CHECK(Adafactor{}.description() ==
         "Adafactor(learning_rate=0.001, beta_2_decay=-0.8, epsilon_1=1e-30, epsilon_2=0.001, "
         "clip_threshold=1, "

@@ -1,7 +1,7 @@
 # cmake -D CONAN=<program> -D SOURCE_DIR=<lockstep> -D BUILD_DIR=<folder> -D COMPILER=<compiler>
 #       -P conan.cmake
 #
-# Conan makes the package, headers only and with lockstep::compiled, and runs its test package. The
+# Conan makes the package, headers only and with the library, and runs its test package. The
 # libraries that lockstep needs are the system's: conan/system/conanfile.py makes packages of them,
 # so that nothing is fetched.
 

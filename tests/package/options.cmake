@@ -1,10 +1,13 @@
 # cmake -D SOURCE_DIR=<lockstep> -P options.cmake
 #
-# Fails if an option of the build is missing from README.md.
+# Fails if an option of the build is missing from cmake/packaging/README.md, or one of the tests from
+# there and from CONTRIBUTING.md.
 
 cmake_minimum_required(VERSION 3.24)
 
-file(READ "${SOURCE_DIR}/README.md" readme)
+file(READ "${SOURCE_DIR}/cmake/packaging/README.md" readme)
+file(READ "${SOURCE_DIR}/CONTRIBUTING.md" contributing)
+string(APPEND readme "${contributing}")
 file(GLOB_RECURSE files "${SOURCE_DIR}/cmake/*.cmake" "${SOURCE_DIR}/tests/*.cmake" "${SOURCE_DIR}/tests/CMakeLists.txt"
      "${SOURCE_DIR}/benchmarks/CMakeLists.txt")
 set(missing "")
@@ -19,5 +22,5 @@ foreach(file IN LISTS files ITEMS "${SOURCE_DIR}/CMakeLists.txt")
   endforeach()
 endforeach()
 if(missing)
-  message(FATAL_ERROR "README.md names no such option of the build:${missing}")
+  message(FATAL_ERROR "cmake/packaging/README.md names no such option of the build:${missing}")
 endif()

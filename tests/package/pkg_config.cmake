@@ -1,5 +1,4 @@
-# cmake -D PKG_CONFIG=<program> -D PREFIX=<where lockstep is installed> -D COMPILER=<compiler>
-#       -D BUILD_DIR=<folder> -P pkg_config.cmake
+# -D PKG_CONFIG=<program>, and what run.cmake lists.
 #
 # A program is built with what pkg-config says, from an installed tree that was moved.
 
@@ -8,19 +7,27 @@ include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
 file(REMOVE_RECURSE "${BUILD_DIR}")
 file(COPY "${PREFIX}/" DESTINATION "${BUILD_DIR}/moved")
-file(GLOB_RECURSE pc "${BUILD_DIR}/moved/lockstep.pc")
-cmake_path(GET pc PARENT_PATH pc_dir)
+file(GLOB_RECURSE pc "${BUILD_DIR}/moved/lockstep*.pc")
+list(GET pc 0 pc_dir)
+cmake_path(GET pc_dir PARENT_PATH pc_dir)
 set(ENV{PKG_CONFIG_PATH} "${pc_dir}")
+list(TRANSFORM pc REPLACE "^.*/(.*)\\.pc$" "\\1")
+set(optional "${pc}")
+list(REMOVE_ITEM optional lockstep lockstep-headers)
+separate_arguments(FLAGS)
 
-set(program "${CMAKE_CURRENT_LIST_DIR}/program.cpp")
-foreach(name IN ITEMS lockstep lockstep-compiled)
-  execute_process(COMMAND "${PKG_CONFIG}" --cflags --libs ${name} OUTPUT_VARIABLE flags
+# compile(<source> <flag> <package>...)
+function(compile source flag)
+  execute_process(COMMAND "${PKG_CONFIG}" --cflags --libs ${ARGN} OUTPUT_VARIABLE flags
                   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags UNIX_COMMAND "${flags}")
-  if(name STREQUAL "lockstep")
-    run("${COMPILER}" -std=c++20 -E "${program}" ${flags} -o /dev/null) # finds all headers
-  else()
-    run("${COMPILER}" -std=c++20 "${program}" ${flags} -o "${BUILD_DIR}/program")
-    run("${BUILD_DIR}/program")
-  endif()
-endforeach()
+  run("${COMPILER}" -std=c++20 ${FLAGS} ${flag} "${CMAKE_CURRENT_LIST_DIR}/${source}" ${flags} -o "${BUILD_DIR}/program")
+endfunction()
+
+compile(program.cpp "" lockstep)
+run("${BUILD_DIR}/program")
+if(optional) # lockstep-images, lockstep-hdf5
+  compile(user/reader.cpp "" lockstep ${optional})
+  run("${BUILD_DIR}/program")
+endif()
+compile(user/reader.cpp -E lockstep-headers ${optional}) # finds all headers

@@ -58,9 +58,11 @@ class Counter final : public lockstep::detail::ShardKeeper {
     std::memcpy(&value_, state.data(), sizeof value_);
   }
   [[nodiscard]] lockstep::TrainingState backup(lockstep::TrainingState reused) const override {
+    reused.scalar = "float64";
+    reused.learning_rate = value_;
     return reused;
   }
-  void restore(const lockstep::TrainingState&) override {}
+  void restore(const lockstep::TrainingState& backup) override { value_ = backup.learning_rate; }
   [[nodiscard]] std::uint64_t backup_bytes() const override { return 0; }
 
   mutable std::atomic<bool> is_asked = false;

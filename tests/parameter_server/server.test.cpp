@@ -195,6 +195,8 @@ TEST_CASE("parameter server: a server that did not see a worker begin takes its 
   CHECK(second.reply().empty());
   second.send(lsd::PsMessage::pull, {});
   CHECK(second.reply().size() == sizeof(double));
+  second.send(lsd::PsMessage::settle, {lsd::pack_numbers(std::uint64_t{0})}, 1);
+  CHECK(second.reply().empty());  // the chief has gone on
   ahead.join();
   second.send(lsd::PsMessage::finish, {}, 1);  // as when the reply has been lost
   CHECK(second.reply().empty());
@@ -249,6 +251,25 @@ TEST_CASE("parameter server: of two processes with one rank, the one that has lo
   for (int i = 0; i < 2000 && !both_are_lost(); ++i) std::this_thread::sleep_for(10ms);
   Line heir(served, first);
   CHECK(heir.reply().empty());
+}
+
+TEST_CASE("parameter server: strangers that say nothing do not keep a worker out") {
+  Served served(1);
+  const auto place = ls::parse_address(served.address());
+  std::string why;
+  const lsd::SocketName name = lsd::resolve(place.host, place.port, why).front();
+  std::vector<lsd::MeetingSocket> strangers;
+  for (int i = 0; i < 400; ++i) {
+    strangers.push_back(lsd::call_socket(name, std::chrono::steady_clock::now() + 20s, why));
+    REQUIRE(strangers.back().is_open());
+  }
+  // The first connection is taken: that of a worker which is turned away has to be made anew.
+  Line line(served, {.rank = 0, .workers = 1, .server = 0, .servers = 1, .process = 7});
+  CHECK(line.reply().empty());
+  Worker worker(served, 0, 1);  // (takes the place)
+  CHECK(worker.client.begin(1, "same").gives_state);
+  worker.put(1);
+  for (int i = 0; i < 10; ++i) CHECK(worker.step(1) == 2 + i);
 }
 
 TEST_CASE("parameter server: a worker says that its server is silent, before it counts as lost") {

@@ -265,7 +265,7 @@ TEST_SUITE("parameter server with tls") {
     const auto claimed = [&](const PsTrust& of_worker, const std::string& name) {
       const Refusals said = meet(of_worker, server, right, 1, 2);
       const std::string why =
-          "claims to be rank 1, with a certificate for " + name + ", and not for rank-1.lockstep";
+          "claims to be worker 1, with a certificate for " + name + ", and not for rank-1.lockstep";
       CHECK(contains(said.worker, "refuses worker 1: this worker " + why));
       CHECK(contains(said.server, "a process at 127.0.0.1 " + why + "; it is turned away"));
     };

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -20,15 +18,11 @@
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden::events;
 using lockstep_test::contains;
+using lockstep_test::file_text;
 using lockstep_test::message_of;
 using lockstep_test::TemporaryFolder;
 
 namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 template <std::size_t N>
 std::string bytes_of(const unsigned char (&bytes)[N]) {
@@ -63,7 +57,7 @@ TEST_CASE(
     events.images("image", 2, 2, 2, pngs);
     CHECK(events.size() == sizeof golden::each_kind);
   }
-  CHECK(content(path) == bytes_of(golden::each_kind));
+  CHECK(file_text(path) == bytes_of(golden::each_kind));
 }
 
 TEST_CASE("EventFile: the file's name is events.out.tfevents.<seconds>.<host>.<pid>.<n>.v2") {
@@ -90,18 +84,18 @@ TEST_CASE("EventFile: goes on behind the first bytes of a file") {
   events.scalar("a", 1, 1);
   events.flush();
   const std::uint64_t size = events.size();
-  const std::string expected = content(events.path());
+  const std::string expected = file_text(events.path());
   events.scalar("lost", 2, 2);
   events.close();
-  CHECK(content(events.path()).size() > size);
+  CHECK(file_text(events.path()).size() > size);
   {
     ls::EventFile again(events.path(), size, &wall_time);
     CHECK(again.size() == size);
     again.scalar("b", 2, 2);
   }
-  CHECK(content(events.path()).starts_with(expected));
-  CHECK_FALSE(contains(content(events.path()), "lost"));
-  CHECK(contains(content(events.path()), "b"));
+  CHECK(file_text(events.path()).starts_with(expected));
+  CHECK_FALSE(contains(file_text(events.path()), "lost"));
+  CHECK(contains(file_text(events.path()), "b"));
 
   CHECK(contains(message_of<ls::Error>([] { ls::EventFile("/dev/null/folder"); }),
                  "'/dev/null/folder'"));

@@ -2,25 +2,18 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "lockstep/core/error.hpp"
+#include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
 using lockstep::Error;
 using lockstep::detail::GrowingFile;
+using lockstep_test::file_text;
 using lockstep_test::TemporaryFolder;
 
-namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("growing file: it is made with its folders, and goes on where it was") {
   const TemporaryFolder folder;
@@ -31,13 +24,13 @@ TEST_CASE("growing file: it is made with its folders, and goes on where it was")
     CHECK(file.size() == 0);
     file.write("one\n");
   }  // the destructor writes
-  CHECK(content(path) == "one\n");
+  CHECK(file_text(path) == "one\n");
   GrowingFile file(path);
   CHECK(file.size() == 4);
   file.write("two\n");
   CHECK(file.size() == 8);
   file.close();
-  CHECK(content(path) == "one\ntwo\n");
+  CHECK(file_text(path) == "one\ntwo\n");
 }
 
 TEST_CASE("growing file: what was flushed is in the file, and long texts do not wait for it") {
@@ -45,11 +38,11 @@ TEST_CASE("growing file: what was flushed is in the file, and long texts do not 
   const std::string path = folder.path("x");
   GrowingFile file(path);
   file.write("short");
-  CHECK(content(path).empty());
+  CHECK(file_text(path).empty());
   file.flush();
-  CHECK(content(path) == "short");
+  CHECK(file_text(path) == "short");
   file.write(std::string(100'000, 'x'));
-  CHECK(content(path).size() == 100'005);
+  CHECK(file_text(path).size() == 100'005);
 }
 
 TEST_CASE("growing file: what follows a size is thrown away, in the buffer too") {
@@ -61,12 +54,12 @@ TEST_CASE("growing file: what follows a size is thrown away, in the buffer too")
   file.write("more");
   file.truncate(4);
   CHECK(file.size() == 4);
-  CHECK(content(path) == "0123");
+  CHECK(file_text(path) == "0123");
   file.truncate(100);  // it does not grow
   CHECK(file.size() == 4);
   file.write("!");
   file.close();
-  CHECK(content(path) == "0123!");
+  CHECK(file_text(path) == "0123!");
 }
 
 TEST_CASE("growing file: a device is not cut") {

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <span>
 #include <string>
@@ -24,15 +22,11 @@
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden::tfrecord;
 using lockstep_test::contains;
+using lockstep_test::file_text;
 using lockstep_test::message_of;
 using lockstep_test::TemporaryFolder;
 
 namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 const std::string golden_file(reinterpret_cast<const char*>(golden::file), sizeof golden::file);
 
@@ -71,20 +65,20 @@ TEST_CASE("TFRecordWriter: the bytes that TensorFlow writes for the same example
     writer.write(some_example(2));
     writer.close();
   }
-  CHECK(content(path) == golden_file);
+  CHECK(file_text(path) == golden_file);
   const std::uint64_t whole = ls::TFRecordFile(path).offset(2);
   std::filesystem::resize_file(path, whole + 5);  // as a process leaves it that is killed
   CHECK(contains(message_of<ls::DataError>(
                      [&] { ls::TFRecordWriter(path, ls::TFRecordWriter::Mode::append); }),
                  "record 2, at offset " + std::to_string(whole)));
-  CHECK(content(path).size() == whole + 5);
+  CHECK(file_text(path).size() == whole + 5);
   {
     ls::TFRecordWriter writer(path, whole);
     writer.write(some_example(2));
   }
-  CHECK(content(path) == golden_file);
+  CHECK(file_text(path) == golden_file);
   ls::TFRecordWriter{path}.close();
-  CHECK(content(path).empty());
+  CHECK(file_text(path).empty());
   CHECK(ls::TFRecordFile(path).size() == 0);
 }
 

@@ -8,7 +8,7 @@
 
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"

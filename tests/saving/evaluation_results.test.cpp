@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 
@@ -17,11 +16,6 @@ using ls::detail::EvaluationResults;
 using namespace lockstep_test;
 
 namespace {
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 ls::CheckpointEvaluation evaluation(const std::string& name, std::int64_t iterations, double loss) {
   ls::CheckpointEvaluation made{.checkpoint = name, .iterations = iterations, .logs = {}};
@@ -39,11 +33,11 @@ TEST_CASE("evaluation results: rows under a header, which the next object contin
     EvaluationResults results(path);
     CHECK(results.size() == 0);
     results.append(evaluation("ckpt-1", 70, 0.25));
-    CHECK(text_of(path) == "checkpoint,iterations,loss,accuracy\nckpt-1,70,0.25,0.5\n");
+    CHECK(file_text(path) == "checkpoint,iterations,loss,accuracy\nckpt-1,70,0.25,0.5\n");
   }
   EvaluationResults results(path);
   results.append(evaluation("a,\"b\"", 140, std::numeric_limits<double>::quiet_NaN()));
-  CHECK(text_of(path) ==
+  CHECK(file_text(path) ==
         "checkpoint,iterations,loss,accuracy\nckpt-1,70,0.25,0.5\n\"a,\"\"b\"\"\",140,nan,0.5\n");
   CHECK(results.size() == 2);
   for (const EvaluationResults& same : {results, EvaluationResults(path)}) {
@@ -81,6 +75,6 @@ TEST_CASE("evaluation results: a file that is something else is refused, and sta
       message_of<ls::ConfigurationError>([&] { results.append(evaluation("ckpt-2", 140, 0.2)); }),
       "has the columns 'checkpoint,iterations,loss', this program gives "
       "'checkpoint,iterations,loss,accuracy'"));
-  CHECK(text_of(folder.path("results.csv")) == others);
+  CHECK(file_text(folder.path("results.csv")) == others);
   CHECK_THROWS_AS(EvaluationResults{folder.path()}, ls::Error);
 }

@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,8 +15,8 @@
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/checkpoint_manager.hpp"
@@ -60,11 +58,6 @@ ls::Logs trained(Model& model, int epoch, Callbacks&&... callbacks) {
 
 bool same(const ls::Logs& a, const ls::Logs& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// An evaluator of the folder `run`, with its own model.
@@ -115,7 +108,7 @@ TEST_CASE(
     table += ls::concat({evaluated[i].checkpoint, ",", evaluated[i].iterations, ",",
                          expected[i].at("loss"), ",", expected[i].at("accuracy"), "\n"});
   }
-  CHECK(text_of(folder.path("results.csv")) == table);
+  CHECK(file_text(folder.path("results.csv")) == table);
   CHECK(recorder.count("test_begin") == 4);
   CHECK(recorder.count("test_end") == 4);
 }
@@ -142,7 +135,7 @@ TEST_CASE(
     CHECK(evaluator.evaluate(options).empty());
     CHECK(Evaluator().evaluate(options).empty());
   }
-  const std::string table = text_of(folder.path("results.csv"));
+  const std::string table = file_text(folder.path("results.csv"));
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
 }
 

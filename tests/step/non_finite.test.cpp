@@ -24,12 +24,6 @@ namespace {
 
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
 /// What fit prints; it goes on afterwards.
 std::string said(TinyTrainer& trainer, const TinyData& data, int epochs = 1) {
   const CapturedStderr output;
@@ -53,10 +47,10 @@ TEST_CASE("non-finite loss: said once, with the epoch, the step, the rank and wh
     TinyData data(20);
     data.x(9, 2) = not_a_number;  // in the third batch, the second of four samples
     const std::string text = said(trainer, data, 3);
-    const std::string rank = replicas == 1 ? "0" : "1";
+    const std::string name = replicas == 1 ? "worker 0" : "worker 0, replica 1";
     CHECK(contains(text,
                    "warning: fit: the loss is not finite in step 3 of epoch 1, on 1 of " +
-                       std::to_string(replicas) + " replicas: rank " + rank +
+                       std::to_string(replicas) + " replicas: " + name +
                        " (first in the input, sample 9 of the data); use a lower learning rate, or "
                        "look at the "
                        "data; without a TerminateOnNaN or .stop_on_non_finite training goes on"));
@@ -86,10 +80,11 @@ TEST_CASE("non-finite loss: stop_on_non_finite says the same in its exception") 
   const auto fits = [&] {
     trainer.fit(data, {.batch_size = 4, .shuffle = false, .stop_on_non_finite = true});
   };
-  CHECK(contains(message_of<ls::Error>(fits),
-                 "in step 2 of epoch 1, on 1 of 2 replicas: rank 0 (first in the input, sample 4 "
-                 "of the data); the "
-                 "parameters are those before it"));
+  CHECK(contains(
+      message_of<ls::Error>(fits),
+      "in step 2 of epoch 1, on 1 of 2 replicas: worker 0, replica 0 (first in the input, sample 4 "
+      "of the data); the "
+      "parameters are those before it"));
 }
 
 TEST_CASE("non_finite_row: the first row, without padding") {
@@ -110,13 +105,13 @@ TEST_CASE("share_non_finite: every rank hears what each has found") {
     const int rank = strategy.worker_index();
     ls::any_strategy(strategy)->run([&](ls::AnyReplica& replica) {
       heard[static_cast<std::size_t>(rank)] =
-          ls::detail::share_non_finite(replica.collective(), rank == 0   ? std::string()
-                                                             : rank == 1 ? "the loss itself"
-                                                                         : std::string(500, 'x'));
+          ls::detail::share_non_finite(replica, rank == 0   ? std::string()
+                                                : rank == 1 ? "the loss itself"
+                                                            : std::string(500, 'x'));
     });
   });
   CHECK(heard[0] ==
-        "rank 1 (first in the loss itself), rank 2 (first in " + std::string(119, 'x') + ")");
+        "worker 1 (first in the loss itself), worker 2 (first in " + std::string(119, 'x') + ")");
   CHECK(heard[1] == heard[0]);
   CHECK(heard[2] == heard[0]);
 }

@@ -17,10 +17,9 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "support/model_testing.hpp"
@@ -132,6 +131,7 @@ TEST_CASE("Variables: an update knows the learning rate of the one before") {
       {},
       {.learning_rate = 1,
        .momentum = 0.5,
+       .momentum_form = ls::MomentumForm::pytorch,
        .learning_rate_factors = {{.variables = {"kernel"}, .factor = 2}}},
       {});
   Variables variables(momentum);

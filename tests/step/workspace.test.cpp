@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"

@@ -11,6 +11,7 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/strategies/elastic.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/free_addresses.hpp"

@@ -57,17 +57,26 @@ TEST_SUITE("mirrored") {
     }
   }
 
-  TEST_CASE("a replica that does not come is an error, and no hang") {
-    MirroredStrategy strategy(
-        {.replicas = 2, .communication_options = {.timeout = 50ms, .progress_timeout = 50ms}});
-    try {
-      strategy.run([](auto& replica) {
-        if (replica.local_rank() == 0) replica.team_barrier();
-      });
-      FAIL("returned");
-    } catch (const CollectiveError& error) {
-      CHECK(error.failed_rank() == 1);
-    }
+  TEST_CASE("a replica that leaves early is named at once, early or late, and then all may run") {
+    MirroredStrategy strategy({.replicas = 3});
+    for (const int leaver : {0, 1, 2})
+      for (const int calls : {0, 1, 100}) {
+        try {
+          strategy.run([&](auto& replica) {
+            float value = 1;
+            for (int i = 0; i < calls || replica.local_rank() != leaver; ++i)
+              replica.collective().all_reduce(std::span(&value, 1));
+          });
+          FAIL("returned");
+        } catch (const CollectiveError& error) {
+          CHECK(error.failure().replica == leaver);
+          CHECK(error.exit_code() == ExitCode::failure);
+          CHECK(error.failure().reason ==
+                "this replica has left what the strategy's run() gave to all, and others wait for "
+                "it in all_reduce: all replicas make the same calls");
+        }
+        for (int i = 0; i < 20; ++i) strategy.run([](auto& replica) { replica.team_barrier(); });
+      }
   }
 }
 

@@ -71,6 +71,23 @@ Cluster workers(int size, int rank, std::vector<std::string> addresses = {}) {
   return cluster;
 }
 
+/// What ends each of two workers, of two replicas each, that run f.
+template <class F>
+std::vector<std::string> heard_by_two(F f) {
+  std::vector<std::string> heard(2);
+  InProcessGroup group(2);
+  ThreadPolicy::group = &group;
+  run_threads(2, [&](int worker) {
+    MultiWorkerMirroredStrategy<ThreadPolicy> strategy(workers(2, worker), {.replicas = 2});
+    try {
+      strategy.run(f);
+    } catch (const std::exception& error) {
+      heard[static_cast<std::size_t>(worker)] = error.what();
+    }
+  });
+  return heard;
+}
+
 void in_workers(int size, const std::function<void(int)>& f) {
   InProcessGroup group(size);
   ThreadPolicy::group = &group;
@@ -130,23 +147,21 @@ TEST_SUITE("multi_worker_mirrored") {
   }
 
   TEST_CASE("an exception on one worker's replica ends all workers, with its reason") {
-    std::vector<std::string> heard(2);
-    InProcessGroup group(2);
-    ThreadPolicy::group = &group;
-    run_threads(2, [&](int worker) {
-      MultiWorkerMirroredStrategy<ThreadPolicy> strategy(workers(2, worker), {.replicas = 2});
-      try {
-        strategy.run([&](auto& replica) {
-          if (replica.collective().rank() == 3) throw std::runtime_error("no more memory");
-          for (;;) replica.collective().barrier();
-        });
-      } catch (const std::exception& error) {
-        heard[static_cast<std::size_t>(worker)] = error.what();
-      }
+    const auto heard = heard_by_two([](auto& replica) {
+      if (replica.collective().rank() == 3) throw std::runtime_error("no more memory");
+      for (;;) replica.collective().barrier();
     });
-    CHECK(heard[0].find("barrier: rank 2 failed: no more memory") ==
-          0);  // the first replica of worker 1
+    // (These workers are threads of a group.)
+    CHECK(heard[0].starts_with("barrier: replica 1 failed: no more memory"));
     CHECK(heard[1] == "no more memory");
+  }
+
+  TEST_CASE("a replica that leaves early ends all workers, with its name") {
+    for (const std::string& text : heard_by_two([](auto& replica) {
+           while (replica.collective().rank() != 3) replica.collective().barrier();
+         }))
+      CHECK(text.find("this replica has left what the strategy's run() gave to all") !=
+            std::string::npos);
   }
 
   TEST_CASE("an exception outside of run aborts, and closes nothing") {

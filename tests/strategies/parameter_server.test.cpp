@@ -18,12 +18,12 @@
 
 #include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/lamb.hpp"
-#include "lockstep/optimizers/schedules/exponential_decay.hpp"
+#include "lockstep/optimizers/lars.hpp"
+#include "lockstep/optimizers/schedules.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/checkpoint_manager.hpp"
@@ -258,6 +258,31 @@ TEST_CASE("parameter servers: with TLS by certificates, rounds have the same bit
   CHECK(ends == std::vector<std::uint32_t>(4, ends.front()));
 }
 #endif
+
+TEST_CASE("parameter servers: what the chief's callbacks set at the end, all have") {
+  for (const bool chief_sets : {true, false}) {
+    CAPTURE(chief_sets);
+    Job job(3, 2, ls::Adam{.learning_rate = 0.05});
+    std::vector<std::uint32_t> in_the_end(3);
+    job.run([&](auto& model, int rank) {
+      std::vector<std::byte> first;
+      const ls::LambdaCallback keeps_first{.on_epoch_end =
+                                               [&](ls::Training& training, int epoch, ls::Logs&) {
+                                                 if (epoch == 0) first = training.parameters();
+                                               },
+                                           .on_train_end =
+                                               [&](ls::Training& training, ls::Logs&) {
+                                                 if (rank == (chief_sets ? 0 : 2))
+                                                   training.set_parameters(first);
+                                               }};
+      for (int fit = 0; fit < 2; ++fit) model.fit(data(), {.epochs = 3, .verbose = 0}, keeps_first);
+      in_the_end[static_cast<std::size_t>(rank)] = model.parameters_crc32c();
+    });
+    all_went_well(job);
+    CHECK(in_the_end[0] == in_the_end[1]);
+    CHECK(in_the_end[0] == in_the_end[2]);
+  }
+}
 
 TEST_CASE("parameter servers: asynchronous workers learn, and end with the same model") {
   Job job(2, 2, ls::Adam{.learning_rate = 0.02});

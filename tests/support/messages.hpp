@@ -1,7 +1,11 @@
-// What an exception says, and whether a text contains another.
+// Texts: what an exception says, what a file holds, and whether a text contains another.
 #pragma once
 
+#include <cstddef>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -23,6 +27,19 @@ std::string message_of(F&& f) {
 
 inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
+}
+
+/// How often a text contains another.
+inline std::size_t count(std::string_view text, std::string_view part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+/// Empty where there is no such file.
+inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace lockstep_test

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/step/compiled.hpp"

@@ -14,7 +14,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/step_context.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <stdexcept>
@@ -144,6 +145,12 @@ inline std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
   for (pid_t child = 0; file >> child;) children.push_back(child);
   return children;
+}
+
+/// The path of tests/<room>/programs/<program>.cpp's program, <room>_<program>: it stands beside the
+/// running one.
+inline std::string test_program(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").replace_filename(name);
 }
 
 /// The path of one of the programs of examples/.

@@ -85,7 +85,8 @@ class SimulatedNetwork {
       : weather_(weather),
         random_(seed * 0x9E3779B97F4A7C15u + 1),
         hosts_(static_cast<std::size_t>(hosts)),
-        cuts_(static_cast<std::size_t>(hosts * hosts)) {}
+        cuts_(static_cast<std::size_t>(hosts * hosts)),
+        most_(cuts_.size(), std::string::npos) {}
   SimulatedNetwork(const SimulatedNetwork&) = delete;
   SimulatedNetwork& operator=(const SimulatedNetwork&) = delete;
   ~SimulatedNetwork() {
@@ -186,6 +187,8 @@ class SimulatedNetwork {
   /// Packets no longer come from one host to another one.
   void cut(int from, int to) { cuts_[way(from, to)] = true; }
   void heal(int from, int to) { cuts_[way(from, to)] = false; }
+  /// Packets of more bytes are lost on that way, however often they are sent.
+  void narrow(int from, int to, std::size_t most) { most_[way(from, to)] = most; }
   [[nodiscard]] bool passes(int from, int to) const { return !cuts_[way(from, to)]; }
 
   // --- connections -------------------------------------------------------------------------------
@@ -334,7 +337,7 @@ class SimulatedNetwork {
   }
   void deliver(Socket& from, const Pointer& to) {
     auto& packet = from.out_.front();
-    if (!passes(from.host_, to->host_)) {
+    if (!passes(from.host_, to->host_) || packet.bytes.size() > most_[way(from.host_, to->host_)]) {
       packet.due = now_ + weather_.again;
       return deliver_later(to);
     }
@@ -366,7 +369,8 @@ class SimulatedNetwork {
   std::uint64_t last_event_ = 0;
   int last_process_ = 0;
   std::vector<Host> hosts_;
-  std::vector<char> cuts_;  // by from and to
+  std::vector<char> cuts_;         // by from and to
+  std::vector<std::size_t> most_;  // bytes of a packet
 };
 
 }  // namespace lockstep::testing

@@ -1,7 +1,7 @@
 #include "support/tiny_trainer.hpp"
 
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/own_loop.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 

@@ -73,18 +73,18 @@ TEST_CASE("agree: every rank hears which rank differs from the chief, and in wha
   for (const std::string& message : heard) {
     CHECK(message == heard[0]);
     CHECK(contains(message,
-                   "compile: the workers differ: rank 2 has 'optimizer: adam', the chief has "
+                   "compile: the workers differ: worker 2 has 'optimizer: adam', the chief has "
                    "'optimizer: sgd'"));
   }
 }
 
 TEST_CASE("agree: descriptions of different lengths") {
   for (const std::string& message : messages({"a\nb", "a"}))
-    CHECK(contains(message, "rank 1 has '', the chief has 'b'"));
+    CHECK(contains(message, "worker 1 has nothing there, the chief has 'b'"));
   for (const std::string& message : messages({"", "a"}))
-    CHECK(contains(message, "rank 1 has 'a', the chief has ''"));
+    CHECK(contains(message, "worker 1 has 'a', the chief has nothing there"));
   for (const std::string& message : messages({"a\nb\nc", "a", std::string(5000, 'x')}))
-    CHECK(contains(message, "rank 1 has ''"));
+    CHECK(contains(message, "worker 1 has nothing there"));
 }
 
 TEST_CASE("agree: ranks in different calls hear which call each is in") {
@@ -97,8 +97,8 @@ TEST_CASE("agree: ranks in different calls hear which call each is in") {
     });
   });
   CHECK(heard[0] ==
-        "fit: the workers are not in the same call: rank 0 is in fit, rank 1 in load('a?b'), rank "
-        "2 in fit: every "
+        "fit: the workers are not in the same call: worker 0 is in fit, worker 1 in load('a?b'), "
+        "worker 2 in fit: every "
         "worker must make the same calls in the same order");
   CHECK(heard[1] == heard[0]);
   CHECK(heard[2] == heard[0]);

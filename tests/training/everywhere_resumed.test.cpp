@@ -18,24 +18,22 @@
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/data/filter.hpp"
-#include "lockstep/data/interleave.hpp"
-#include "lockstep/data/sample_from_datasets.hpp"
+#include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
-#include "lockstep/metrics/mean_iou.hpp"
-#include "lockstep/metrics/precision.hpp"
-#include "lockstep/metrics/sparse_top_k_categorical_accuracy.hpp"
+#include "lockstep/metrics/precision_recall.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
-#include "lockstep/optimizers/adamw.hpp"
-#include "lockstep/optimizers/schedules/cosine_decay_restarts.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/schedules.hpp"
+#include "support/messages.hpp"
 #include "support/tcp_workers.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -108,8 +106,7 @@ Result train(TcpStrategy& strategy, const std::string& folder,
   result.rates = history["learning_rate"];
   for (const auto& weight : model.get_weights())
     result.weights.insert(result.weights.end(), weight.values.begin(), weight.values.end());
-  std::ifstream file(own + ".csv", std::ios::binary);
-  result.csv = {std::istreambuf_iterator<char>(file), {}};
+  result.csv = lockstep_test::file_text(own + ".csv");
   return result;
 }
 

@@ -12,29 +12,25 @@
 #include <string>
 #include <vector>
 
+#include "golden/momentum.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
-#include "lockstep/optimizers/adadelta.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
-#include "lockstep/optimizers/adagrad.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/adamax.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
-#include "lockstep/optimizers/lamb.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/lion.hpp"
 #include "lockstep/optimizers/muon.hpp"
-#include "lockstep/optimizers/nadam.hpp"
 #include "lockstep/optimizers/rmsprop.hpp"
-#include "lockstep/optimizers/schedules/exponential_decay.hpp"
+#include "lockstep/optimizers/schedules.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -284,6 +280,64 @@ TEST_CASE("use_ema: averages count updates, and overwrite the weights every so m
                       .gradient_accumulation_steps = 3};
   const Result result = check_everywhere({.optimizer = adam}, {5, 7, 16});
   CHECK(result.iterations == 6);
+}
+
+TEST_CASE(
+    "momentum under a schedule: every optimizer's weights are Keras's, or PyTorch's by option") {
+  namespace golden = golden::momentum;
+  using Lines =
+      ls::Sequential<ls::Input<golden::size>,
+                     ls::Dense<golden::targets, ls::Linear, ls::DenseOptions{.use_bias = false}>>;
+  const auto tensor = [](std::span<const double> values, std::size_t columns) {
+    return ls::Tensor<double>(std::vector<double>(values.begin(), values.end()),
+                              {values.size() / columns, columns});
+  };
+  const ls::AnyDataset all(
+      ls::from_tensor_slices(tensor(golden::x, golden::size), tensor(golden::y, golden::targets))
+          .batch(golden::batch));
+  const ls::ExponentialDecay decay{
+      .initial_learning_rate = 0.1, .decay_steps = 8, .decay_rate = 0.1};
+  const auto check = [&](const AnyOptimizer& optimizer, std::span<const double> expected) {
+    CAPTURE(optimizer.description());
+    ls::OneDeviceStrategy alone;
+    auto model = ls::compile<Lines, double>(alone, {.seed = 1}, ls::MeanSquaredError{}, optimizer);
+    auto weights = model.get_weights();
+    weights[0].values.assign(std::begin(golden::start), std::end(golden::start));
+    model.set_weights(weights);
+    const double loss = model.fit(all, {.epochs = 1, .verbose = 0})["loss"].back();
+    const std::vector<double> found = model.get_weights()[0].values;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));
+    CHECK(loss == doctest::Approx(expected.back()).epsilon(1e-9));
+  };
+  constexpr auto pytorch = ls::MomentumForm::pytorch;
+  ls::SGD sgd{.learning_rate = decay, .momentum = 0.9};
+  check(sgd, golden::sgd);
+  sgd.momentum_form = pytorch;
+  check(sgd, golden::sgd_pytorch);
+  sgd.nesterov = true;
+  check(sgd, golden::sgd_nesterov_pytorch);
+  sgd.momentum_form = ls::MomentumForm::keras;
+  check(sgd, golden::sgd_nesterov);
+  ls::RMSprop rmsprop{.learning_rate = decay, .momentum = 0.7};
+  check(rmsprop, golden::rmsprop);
+  rmsprop.momentum_form = pytorch;
+  check(rmsprop, golden::rmsprop_pytorch);
+  rmsprop.centered = true;
+  check(rmsprop, golden::rmsprop_centered_pytorch);
+  rmsprop.momentum_form = ls::MomentumForm::keras;
+  check(rmsprop, golden::rmsprop_centered);
+  ls::LARS lars{.learning_rate = decay, .trust_coefficient = 0.5};
+  check(lars, golden::lars);
+  lars.momentum_form = pytorch;
+  check(lars, golden::lars_pytorch);
+  check(ls::Adam{.learning_rate = decay}, golden::adam);
+  check(ls::AdamW{.learning_rate = decay, .weight_decay = 0.1}, golden::adamw);
+  check(ls::Nadam{.learning_rate = decay}, golden::nadam);
+  check(ls::Adamax{.learning_rate = decay}, golden::adamax);
+  check(ls::Lion{.learning_rate = decay}, golden::lion);
+  check(ls::Lamb{.learning_rate = decay}, golden::lamb);
+  check(ls::Muon{.learning_rate = decay}, golden::muon);
 }
 
 TEST_CASE("every optimizer: the same figures everywhere, and after a resumption") {

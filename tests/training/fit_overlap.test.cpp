@@ -17,7 +17,7 @@
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"

@@ -12,7 +12,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"

@@ -8,7 +8,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "support/model_testing.hpp"
 #include "support/worker_threads.hpp"
 
@@ -119,6 +119,35 @@ TEST_CASE("plan_fit: empty data are refused") {
   CHECK(contains(bad_data(rows(10), {.validation_data = rows(0)}), "validation_data is empty"));
 }
 
+TEST_CASE("plan_fit: a batch that is larger than the data, without the remainder, is named") {
+  const TinyData data(10);
+  const auto samples = ls::from_tensor_slices(data.x, data.y);
+  const std::string why =
+      " is empty: batch(64, drop_remainder) leaves out what is less than a batch, and the source "
+      "has 10 samples: make the batch smaller, or keep the remainder";
+  CHECK(bad_data(samples.batch(64, true), {}) == "fit: the training data" + why);
+  CHECK(bad_data(samples.batch(5), {.validation_data = samples.batch(64, true)}) ==
+        "fit: validation_data" + why);
+}
+
+TEST_CASE("mixed_parts: parts of one source behind a shuffle that draws new orders") {
+  const TinyData data(10), other(10, 2);
+  const auto samples = ls::from_tensor_slices(data.x, data.y);
+  const auto shuffled = samples.shuffle(10);
+  const auto mixed = [](const auto& train, const auto& validation) {
+    return ls::detail::mixed_parts(train.batch(2), validation.batch(2));
+  };
+  CHECK(contains(mixed(shuffled.skip(3), shuffled.take(3)),
+                 "fit: the training data (from_tensor_slices -> shuffle(10) -> skip(3) -> "
+                 "batch(2)) and the validation_data (from_tensor_slices -> shuffle(10) -> take(3) "
+                 "-> batch(2)) are parts of one source"));
+  CHECK(mixed(samples.skip(3).shuffle(7), samples.take(3)).empty());
+  CHECK(
+      mixed(samples.shuffle(10, 1, false).skip(3), samples.shuffle(10, 1, false).take(3)).empty());
+  CHECK(mixed(shuffled.take(3), ls::from_tensor_slices(other.x, other.y).shuffle(10).take(3))
+            .empty());
+}
+
 TEST_CASE("plan_fit: data of other sizes than the model's are refused, with both sizes") {
   const std::array<std::size_t, 2> image{28, 28};
   const auto message = [&](std::span<const std::size_t> input, std::size_t targets) {
@@ -159,8 +188,9 @@ TEST_CASE(
         "channels come first; put "
         "them last, with images.channels_last() for a Tensor or x.transpose(0, 2, 3, 1) in NumPy");
   CHECK(contains(message({14, 56}, {28, 28}), "are (14, 56): as many elements in another order"));
-  CHECK(
-      contains(message({}, {28, 28}), "the dataset's samples are (1): give samples of that shape"));
+  CHECK(contains(message({}, {28, 28}),
+                 "the dataset's samples are (1): give samples of that shape; of a std::vector each "
+                 "number is one: write ls::Tensor<float>(values, {rows, 28, 28})"));
 }
 
 TEST_CASE("check_sizes: targets of another size; the loss says which other one is meant") {

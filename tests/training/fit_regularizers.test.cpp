@@ -15,7 +15,7 @@
 #include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/embedding.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "lockstep/callbacks/hook_site.hpp"
+#include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/error.hpp"
 

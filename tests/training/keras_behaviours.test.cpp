@@ -10,18 +10,18 @@
 //     ... : CommunicationOptions            collectives/options
 //     ... : preemption                      training/preemption_signals, training/workers,
 //                                           integration/survival
-//   Keras: AutoShardPolicy                  data/shard, data/shard_decision,
-//                                           data/auto_shard_policy, data/distributed_dataset,
+//   Keras: AutoShardPolicy                  data/sharding, data/distributed_dataset,
 //                                           training/keras_workers, training/workers
-//   Keras: dataset pipeline: STAGE          data/STAGE; prefetch in data/batch_loader, filter in
-//                                           data/stages, from_... in data/tensor_slices and
-//                                           data/generator; zip, concatenate and interleave in
-//                                           data/joined_stages
+//   Keras: dataset pipeline: STAGE          data/order, data/batch, data/map; prefetch in
+//                                           data/batch_loader, filter in data/stages, from_... in
+//                                           data/tensor_slices and data/generator; zip, concatenate
+//                                           and interleave in data/joined_stages
 //   Keras: fit and evaluate and predict     this file, training/history, training/sample_weights,
 //                                           callbacks/progress_bar
 //   Keras: callbacks                        this file, callbacks/CALLBACK
 //   Keras: checkpoints                      checkpoint/checkpoint_folder, saving/checkpoint_manager
-//   Keras: TensorBoard event file           records/framing, records/event_file, core/crc32c
+//   Keras: TensorBoard event file           records/tfrecord_writer, records/event_file,
+//                                           core/crc32c
 //   Keras: numerics                         training/keras_numerics, layers/dropout
 //
 // `test_data --test-suite='Keras: *' --list-test-cases` lists those of one program.
@@ -42,8 +42,8 @@
 #include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"

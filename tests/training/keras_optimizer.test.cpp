@@ -13,13 +13,12 @@
 
 #include "lockstep/core/text.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/muon.hpp"
@@ -144,8 +143,11 @@ TEST_CASE("keras_optimizer: means for what is no matrix in Adafactor's sense, fa
 }
 
 TEST_CASE("keras_optimizer: momentum has the rate in force, and windows are counted in steps") {
-  Trained model(ls::SGD{.learning_rate = 0.5, .momentum = 0.5, .gradient_accumulation_steps = 4},
-                3);
+  const ls::SGD sgd{.learning_rate = 0.5,
+                    .momentum = 0.5,
+                    .momentum_form = ls::MomentumForm::pytorch,
+                    .gradient_accumulation_steps = 4};
+  Trained model(sgd, 3);
   ls::detail::Variables<double>& variables = model.trainer.variables();
   variables.previous_learning_rate = 0.125;
   variables.accumulated_steps = 2;
@@ -157,7 +159,7 @@ TEST_CASE("keras_optimizer: momentum has the rate in force, and windows are coun
   CHECK(numbers_of(keras.variables[1])[0] == 3);  // two steps of means over 8 rows
   CHECK(numbers_of(keras.variables[1 + 8])[0] == 10 * 0.125 * 4);
 
-  Trained other(ls::SGD{.learning_rate = 0.5, .momentum = 0.5, .gradient_accumulation_steps = 4});
+  Trained other(sgd);
   const auto taken = restore_keras_optimizer(other.trainer, keras);
   CHECK(taken.text ==
         "with the state of the optimizer: 3 updates, learning rate 0.5; the gradients of 2 steps "

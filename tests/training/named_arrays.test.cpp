@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/layers/batch_normalization.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"

@@ -57,28 +57,6 @@ TEST_CASE("training position: the end, and sums of other metrics") {
                        ls::ConfigurationError);
 }
 
-TEST_CASE("training position: in the oldest files each sample is a row") {
-  ls::TrainingState saved;
-  saved.running.assign(Status(metric_state).saved().size() - 2, 7.0);
-  saved.running[Status::samples] = 64;
-  const Position taken = Position::take(saved, metric_state);
-  REQUIRE(taken.running.size() == Status(metric_state).saved().size());
-  CHECK(taken.running[Status::rows] == 64);
-  CHECK(taken.running[Status::penalty_sum] == 0);
-  CHECK(taken.running.back() == 7);
-}
-
-TEST_CASE("training position: older files have no sum of penalties of outputs") {
-  ls::TrainingState saved;
-  saved.running.assign(Status(metric_state).saved().size() - 1, 7.0);
-  saved.running[Status::rows] = 65;
-  const Position taken = Position::take(saved, metric_state);
-  REQUIRE(taken.running.size() == Status(metric_state).saved().size());
-  CHECK(taken.running[Status::rows] == 65);
-  CHECK(taken.running[Status::penalty_sum] == 0);
-  CHECK(taken.running.back() == 7);
-}
-
 TEST_CASE("training position: numbers that no training has are refused") {
   const auto refusal = [](std::int64_t batch, std::int64_t position, double samples) {
     Position wrong{.data_position = position, .batch = batch};

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/core/buffer.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/step/compiled.hpp"
@@ -77,15 +77,16 @@ TEST_CASE("replica checksums: equal ones are no difference") {
 
 TEST_CASE("replica checksums: the ranks that differ from the majority are named, and in what") {
   CHECK(difference({{1, 2, 3, 4}, {9, 2, 3, 4}, {1, 2, 3, 4}}) ==
-        "rank 1 differs from the 2 others, which are equal, in: parameters");
+        "worker 1 differs from the 2 others, which are equal, in: parameters");
   CHECK(difference({{9, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 8, 4}, {1, 2, 3, 4}}) ==
-        "ranks 0 and 3 differ from the 3 others, which are equal, in: parameters, the learning "
+        "worker 0 and worker 3 differ from the 3 others, which are equal, in: parameters, the "
+        "learning "
         "rate or the number of "
         "updates");
   CHECK(difference({{1, 7, 3, 4}, {1, 2, 3, 4}}) ==
-        "ranks 0 and 1 differ, and there is no majority, in: the optimizer's slots");
+        "worker 0 and worker 1 differ, and there is no majority, in: the optimizer's slots");
   CHECK(difference({{1, 2, 3, 4}, {.untrained = 5}, {1, 2, 3, 4}, {.untrained = 4}}, 2) ==
-        "rank 1 differs from the 3 others, which are equal, in: untrained state");
+        "worker 0, replica 1 differs from the 3 others, which are equal, in: untrained state");
   // What a worker's first replica has, its others have too.
   CHECK(difference({{1, 2, 3, 4},
                     {.untrained = 4},
@@ -93,5 +94,7 @@ TEST_CASE("replica checksums: the ranks that differ from the majority are named,
                     {.untrained = 4},
                     {8, 2, 3, 4},
                     {.untrained = 4}},
-                   2) == "ranks 4 and 5 differ from the 4 others, which are equal, in: parameters");
+                   2) ==
+        "worker 2, replica 0 and worker 2, replica 1 differ from the 4 others, which are equal, "
+        "in: parameters");
 }

@@ -13,7 +13,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using ls::detail::saved_differences;
 using ls::detail::SavedData;
 
 namespace {
@@ -36,6 +35,11 @@ ls::TrainingState saved_by(const SavedData& data) {
   saved.global_batch = 5;
   data.save(saved);
   return saved;
+}
+
+std::string differences(const ls::TrainingState& saved, const SavedData& mine,
+                        const std::optional<std::uint64_t>& seed) {
+  return ls::detail::saved_differences(saved, mine, seed).text;
 }
 
 }  // namespace
@@ -72,13 +76,13 @@ TEST_CASE("saved data: what is not known is 0") {
 
 TEST_CASE("saved data: each difference is named with both values") {
   const ls::TrainingState saved = saved_by(of(slices(22)));
-  CHECK(saved_differences(saved, of(slices(22)), std::nullopt).empty());
-  CHECK(saved_differences(saved, of(slices(22)), 7).empty());
-  CHECK(saved_differences(saved, of(slices(22)), 9) == "the seed 7 (this program has 9)");
-  CHECK(saved_differences(saved, of(slices(40)), 9) ==
+  CHECK(differences(saved, of(slices(22)), std::nullopt).empty());
+  CHECK(differences(saved, of(slices(22)), 7).empty());
+  CHECK(differences(saved, of(slices(22)), 9) == "the seed 7 (this program has 9)");
+  CHECK(differences(saved, of(slices(40)), 9) ==
         "the seed 7 (this program has 9), 22 samples of training data (this program has 40), 5 "
         "steps an epoch (this program has 8)");
-  const std::string contents = saved_differences(saved, of(slices(22, 2)), std::nullopt);
+  const std::string contents = differences(saved, of(slices(22, 2)), std::nullopt);
   CHECK(contents.starts_with("training data with the checksum "));
   CHECK(contents.size() == std::string("training data with the checksum 12345678 (this program has "
                                        "12345678)")
@@ -87,7 +91,29 @@ TEST_CASE("saved data: each difference is named with both values") {
 
 TEST_CASE("saved data: what one side does not know, and other batches, are no difference") {
   const ls::TrainingState saved = saved_by(of(slices(22)));
-  CHECK(saved_differences(saved, SavedData{}, std::nullopt).empty());
-  CHECK(saved_differences(ls::TrainingState{}, of(slices(22)), std::nullopt).empty());
-  CHECK(saved_differences(saved, of(slices(22, 1, 2)), std::nullopt).empty());
+  CHECK(differences(saved, SavedData{}, std::nullopt).empty());
+  CHECK(differences(ls::TrainingState{}, of(slices(22)), std::nullopt).empty());
+  CHECK(differences(saved, of(slices(22, 1, 2)), std::nullopt).empty());
+}
+
+TEST_CASE("saved data: another pipeline, and other class weights") {
+  const TinyData tiny(22);
+  const auto slices_of = [&] { return ls::from_tensor_slices(tiny.x, tiny.y); };
+  const SavedData data = of(slices_of().shuffle(22, 3).batch(5));
+  const ls::TrainingState saved = saved_by(data);
+  CHECK(saved.pipeline == "from_tensor_slices -> shuffle(22, seed 3) -> batch(5)");
+  const auto with = [&](const ls::AnyDataset& train, const ls::FitOptions& options = {}) {
+    return ls::detail::saved_differences(saved, of(train, options), std::nullopt);
+  };
+  CHECK(with(slices_of().shuffle(22, 3).batch(5)).text.empty());
+  CHECK(with(slices_of().shuffle(22, 3).batch(2)).text.empty());  // the same order
+  const auto other = with(slices_of().shuffle(22, 4).batch(5));
+  CHECK(other.text ==
+        "the pipeline 'from_tensor_slices -> shuffle(22, seed 3) -> batch(5)' (this program has "
+        "'from_tensor_slices -> shuffle(22, seed 4) -> batch(5)')");
+  CHECK(other.has_other_order);
+  const auto weighted = with(slices_of().shuffle(22, 3).batch(5), {.class_weight = {{1, 2.5}}});
+  CHECK(weighted.text == "the class weights none (this program has 1, 2.5)");
+  CHECK_FALSE(weighted.has_other_order);
+  CHECK(with(slices(40)).has_other_order);
 }

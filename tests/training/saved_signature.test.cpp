@@ -20,9 +20,9 @@ std::string signature(const std::string& optimizer,
 
 /// The message for a state of the first and a program of the second signature; empty: they belong
 /// together.
-std::string message(const std::string& saved, const std::string& mine) {
-  const std::string text =
-      message_of<ls::ConfigurationError>([&] { ls::detail::check_signature(saved, mine); });
+std::string message(const std::string& saved, const std::string& mine, bool allow_changes = false) {
+  const std::string text = message_of<ls::ConfigurationError>(
+      [&] { (void)ls::detail::check_signature(saved, mine, {.allow_changes = allow_changes}); });
   return text == "NO EXCEPTION" ? "" : text;
 }
 
@@ -70,15 +70,27 @@ TEST_CASE("check_signature: nothing else may, and the first difference is named"
                  "'metric: b', this program has ''"));
 }
 
-TEST_CASE("check_signature: older files have the metrics without their options") {
-  const std::string own = signature("Own");
-  CHECK(message(own + "\nmetric: auc", own + "\nmetric: auc = auc(curve=pr)\nmetric: b")
-            .find("metric: b") != std::string::npos);
-  CHECK(message(own + "\nmetric: auc\nmetric: b",
-                own + "\nmetric: auc = auc(curve=pr)\nmetric: b") == "");
-  CHECK(contains(
-      message(own + "\nmetric: auc = auc(curve=roc)", own + "\nmetric: auc = auc(curve=pr)"),
-      "curve=roc"));
-  CHECK(
-      contains(message(own + "\nmetric: auc = auc(curve=pr)", own + "\nmetric: auc"), "curve=pr"));
+TEST_CASE("check_signature: other numbers of the same optimizer, where they are allowed") {
+  const auto with = [](const std::string& saved, const std::string& mine) {
+    return message(signature(saved), signature(mine), true);
+  };
+  const std::string saved =
+      "SGD(learning_rate=0.1, momentum=0.9, nesterov=false, momentum_form=keras)";
+  CHECK(with(saved,
+             "SGD(learning_rate=1, momentum=0.5, nesterov=false, weight_decay=1e-05, "
+             "momentum_form=pytorch, clipnorm=1, exclude_from_weight_decay=[bias, beta])") == "");
+  CHECK(ls::detail::check_signature(signature(saved),
+                                    signature("SGD(learning_rate=1, momentum=0.5, nesterov=false, "
+                                              "momentum_form=keras)"),
+                                    {.allow_changes = true})
+            .in_options ==
+        "'optimizer: SGD(learning_rate=..., momentum=0.9, nesterov=false, momentum_form=keras)', "
+        "this program has 'optimizer: SGD(learning_rate=..., momentum=0.5, nesterov=false, "
+        "momentum_form=keras)'");
+  CHECK(contains(with(saved, "SGD(learning_rate=0.1, momentum=0.9, nesterov=true)"),
+                 "nesterov=false"));
+  CHECK(contains(with(saved, "Adam(learning_rate=0.1)"), "'optimizer: Adam("));
+  CHECK(contains(with("A(ema_momentum=0.9)", "A(clipnorm=1)"), "ema_momentum"));
+  CHECK(contains(with("A(gradient_accumulation_steps=2)", "A(gradient_accumulation_steps=3)"),
+                 "steps=2"));
 }

@@ -1,5 +1,5 @@
 // train_on_batch, test_on_batch and predict_on_batch.
-#include "lockstep/training/train_on_batch.hpp"
+#include "lockstep/training/loops.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,8 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "support/model_testing.hpp"

@@ -16,8 +16,8 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -173,9 +173,9 @@ TEST_CASE("workers: another program is refused on all of them, with the differen
     return workers[0].failure;
   };
   CHECK(contains(failures([](Worker& w) { w.learning_rate = 0.25; }),
-                 "compile: the workers differ: rank 2 has 'optimizer: SGD(learning_rate=0.25"));
+                 "compile: the workers differ: worker 2 has 'optimizer: SGD(learning_rate=0.25"));
   CHECK(contains(failures([](Worker& w) { w.options.epochs = 4; }),
-                 "fit: the workers differ: rank 2 has 'epochs: 4', the chief has 'epochs: 3'"));
+                 "fit: the workers differ: worker 2 has 'epochs: 4', the chief has 'epochs: 3'"));
   CHECK(contains(failures([](Worker& w) { w.options.validation_data = w.data; }),
                  "'validation: yes'"));
 }
@@ -193,32 +193,33 @@ TEST_CASE("workers: other data are refused on all of them before any step, with 
     }
     return workers[0].failure;
   };
-  CHECK(failure([](Worker& w) { w.data = batches(22, 10); }) ==
-        "fit: the workers differ: rank 1 has 'training data, global batch size: 10', the chief has "
-        "'training data, "
-        "global batch size: 5': start the same program with the same options and data on every "
-        "worker");
+  CHECK(
+      failure([](Worker& w) { w.data = batches(22, 10); }) ==
+      "fit: the workers differ: worker 1 has 'training data, global batch size: 10', the chief has "
+      "'training data, "
+      "global batch size: 5': start the same program with the same options and data on every "
+      "worker");
   CHECK(contains(failure([](Worker& w) { w.data = batches(21, 5); }),
-                 "rank 1 has 'training data, samples in the source: 21', the chief has 'training "
+                 "worker 1 has 'training data, samples in the source: 21', the chief has 'training "
                  "data, samples in the "
                  "source: 22'"));
-  CHECK(contains(
-      failure([](Worker& w) {
-        w.data = batches(22, 5, {.auto_shard_policy = ls::AutoShardPolicy::off});
-      }),
-      "rank 1 has 'training data, sharding: off', the chief has 'training data, sharding: data'"));
+  CHECK(contains(failure([](Worker& w) {
+                   w.data = batches(22, 5, {.auto_shard_policy = ls::AutoShardPolicy::off});
+                 }),
+                 "worker 1 has 'training data, sharding: off', the chief has 'training data, "
+                 "sharding: data'"));
   const TinyData data(22), others(22, 2);
   CHECK(contains(
       failure([&](Worker& w) {
         w.data = ls::from_tensor_slices(data.x, data.y).shuffle(22, 9).batch(5);
       }),
-      "rank 1 has 'training data, pipeline: from_tensor_slices -> shuffle(22, seed 9) -> "
+      "worker 1 has 'training data, pipeline: from_tensor_slices -> shuffle(22, seed 9) -> "
       "batch(5)', the "
       "chief has 'training data, pipeline: from_tensor_slices -> shuffle(22) -> batch(5)'"));
   CHECK(contains(failure([&](Worker& w) {
                    w.data = ls::from_tensor_slices(others.x, others.y).shuffle(22).batch(5);
                  }),
-                 "rank 1 has 'training data, checksum of 16 samples: "));
+                 "worker 1 has 'training data, checksum of 16 samples: "));
   CHECK(contains(failure([](Worker& w) { w.options.validation_data = batches(9, 4); }),
                  "'validation data, samples in the source: 9'"));
 }
@@ -231,7 +232,7 @@ TEST_CASE("workers: a user's own dataset is compared by its length, at least") {
   train(workers);
   for (const Worker& worker : workers)
     CHECK(contains(worker.failure,
-                   "rank 1 has 'training data, batches in a pass: 3', the chief has"));
+                   "worker 1 has 'training data, batches in a pass: 3', the chief has"));
 }
 
 TEST_CASE("workers: evaluate and predict compare their data, too") {
@@ -249,7 +250,7 @@ TEST_CASE("workers: evaluate and predict compare their data, too") {
     for (const std::string& failure : failures)
       CHECK(contains(failure,
                      std::string(predicts ? "predict" : "evaluate") +
-                         ": the workers differ: rank 1 has 'data, samples in the source: 24'"));
+                         ": the workers differ: worker 1 has 'data, samples in the source: 24'"));
   }
 }
 
@@ -334,7 +335,7 @@ TEST_CASE(
   CHECK(workers[0].losses.size() == 3 * 12);  // a whole pass of the longer one
   workers[1].data = batches(20, 4, off);
   train(workers);
-  CHECK(contains(workers[0].failure, "rank 1 has 'training data, global batch size: 4'"));
+  CHECK(contains(workers[0].failure, "worker 1 has 'training data, global batch size: 4'"));
 }
 
 TEST_CASE("workers: a bad label is named by its sample's number in the data set") {
@@ -389,8 +390,8 @@ TEST_CASE("workers: calls that only some of them make are named") {
       (strategy.is_chief() ? here : there).make(model);
     });
     for (const std::string& failure : failures)
-      CHECK(contains(failure, std::string("the workers are not in the same call: rank 0 is in ") +
-                                  here.name + ", rank 1 in " + there.name +
+      CHECK(contains(failure, std::string("the workers are not in the same call: worker 0 is in ") +
+                                  here.name + ", worker 1 in " + there.name +
                                   ": every worker must make the same calls"));
   }
 }
@@ -549,8 +550,8 @@ TEST_CASE(
       CHECK(contains(worker.failure, "fit: after 10 updates the replicas have become different: "));
       CHECK(contains(worker.failure,
                      count == 2
-                         ? "ranks 0 and 1 differ, and there is no majority, in: parameters"
-                         : "rank 2 differs from the 2 others, which are equal, in: parameters"));
+                         ? "worker 0 and worker 1 differ, and there is no majority, in: parameters"
+                         : "worker 2 differs from the 2 others, which are equal, in: parameters"));
       CHECK(contains(worker.failure, "start all workers again"));
       CHECK(worker.aborts.count == 1);
     }
@@ -602,7 +603,7 @@ TEST_CASE("workers: without the comparison what differs goes on, and all must wa
   different[1].options.verify_replicas = false;
   train(different);
   CHECK(contains(different[0].failure,
-                 "rank 1 has 'verify_replicas: no', the chief has 'verify_replicas: yes'"));
+                 "worker 1 has 'verify_replicas: no', the chief has 'verify_replicas: yes'"));
 }
 
 namespace {

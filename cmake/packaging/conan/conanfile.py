@@ -16,7 +16,7 @@ class Lockstep(ConanFile):
     topics = ("machine-learning", "distributed-training", "all-reduce", "header-only")
     settings = "os", "arch", "compiler", "build_type"
     options = {"compiled": [True, False], "with_zlib": [True, False], "with_openssl": [True, False]}
-    default_options = {"compiled": False, "with_zlib": True, "with_openssl": True}
+    default_options = {"compiled": True, "with_zlib": True, "with_openssl": True}
 
     @property
     def _root(self):
@@ -76,15 +76,15 @@ class Lockstep(ConanFile):
             rmdir(self, os.path.join(self.package_folder, "lib", "cmake"))
             rmdir(self, os.path.join(self.package_folder, "lib", "pkgconfig"))
         else:
-            for pattern in ("*.hpp", "*.ipp"):
+            for pattern in ("*.hpp", "*.ipp", "*.cpp"):
                 copy(self, pattern, src=os.path.join(self.source_folder, "include"),
                      dst=os.path.join(self.package_folder, "include"))
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "lockstep")
         headers = self.cpp_info.components["headers"]
-        headers.set_property("cmake_target_name", "lockstep::lockstep")
-        headers.set_property("pkg_config_name", "lockstep")
+        headers.set_property("cmake_target_name", "lockstep::headers")
+        headers.set_property("pkg_config_name", "lockstep-headers")
         headers.bindirs = headers.libdirs = []
         headers.system_libs = ["pthread"]
         headers.requires = ["eigen::eigen", "asio::asio", "nlohmann_json::nlohmann_json", "cereal::cereal"]
@@ -95,9 +95,9 @@ class Lockstep(ConanFile):
             headers.requires += ["openssl::ssl", "openssl::crypto"]
             headers.defines.append("LOCKSTEP_HAS_OPENSSL=1")
         if self.options.compiled:
-            compiled = self.cpp_info.components["compiled"]
-            compiled.set_property("cmake_target_name", "lockstep::compiled")
-            compiled.set_property("pkg_config_name", "lockstep-compiled")
+            compiled = self.cpp_info.components["lockstep"]
+            compiled.set_property("cmake_target_name", "lockstep::lockstep")
+            compiled.set_property("pkg_config_name", "lockstep")
             compiled.requires = ["headers"]
             compiled.libs = ["lockstep"]
             compiled.defines = ["LOCKSTEP_COMPILED=1"]

@@ -48,6 +48,9 @@ class BackupWriter;
 /// sample. As in Keras, the History of a resumed fit has the epochs of this fit only: none when the
 /// saved run had ended, which the log says.
 ///
+/// A warning says where the program has another seed, other data or class weights than the saved
+/// training, with both values. See allow_changes.
+///
 /// A folder is for one fit: a program with several gives each its own, since it begins with the
 /// first when it is started again. Serves one fit at a time; its hooks run on the thread of the
 /// first replica.
@@ -67,6 +70,10 @@ struct BackupAndRestore {
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
   OnPeerLoss on_peer_loss = OnPeerLoss::fail;
+  /// Goes on with a backup in the middle of a pass over other data, whose place has no meaning in
+  /// those of this program; and with other numbers among the options of the same optimizer
+  /// (momentum, weight decay, clipping). Both are said. Otherwise fit throws ConfigurationError.
+  bool allow_changes = false;
   /// Not an option: copies of a callback share the thread.
   std::shared_ptr<detail::BackupWriter> writer = detail::make_backup_writer();
 
@@ -99,6 +106,6 @@ struct BackupAndRestore {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/backup_and_restore.ipp"
 #endif

@@ -33,7 +33,7 @@ bool try_to_save(const std::string& path, OnSaveFailure on_failure, F save) {
         concat({"BackupAndRestore: saving to '", path, "' failed: ", error.what(),
                 "; an older backup is unharmed"});
     if (on_failure == OnSaveFailure::fail) throw Error(message);
-    log_line("warning: " + message);
+    log_warning(message);
     return false;
   }
 }
@@ -60,7 +60,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
       writer->do_not_keep();
     }
   }
-  training.restore(std::move(saved), &decode_checkpoint);
+  training.restore(std::move(saved), &decode_checkpoint, allow_changes);
   if (save_before_preemption) training.preempt_on_signals();
   if (on_peer_loss == OnPeerLoss::rejoin)
     training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
@@ -80,37 +80,24 @@ LOCKSTEP_INLINE void BackupAndRestore::lock_folder(const Training& training) con
     // The chief before this one may hang, and hold the lock. When it has lost its world, it ends no
     // more than the save that it has begun.
     if (!training.takes_over()) throw;
-    log_line(concat({"warning: ", error.what()}));
+    log_warning(concat({error.what()}));
   } catch (const Error& error) {
     const std::string message =
         concat({"BackupAndRestore: backup_dir '", backup_dir, "': ", error.what()});
     if (on_save_failure == OnSaveFailure::fail) throw Error(message);
-    log_line("warning: " + message);
+    log_warning(message);
   }
 }
 
 /// The bytes of the newest backup that can be read.
 LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expected) const {
-  std::string failures;
-  for (const std::string& file : {path(), previous_generation(path())}) {
-    try {
-      auto found = read_snapshot(file, expected);
-      if (!found) continue;
-      if (!failures.empty()) {
-        log_line(concat(
-            {"warning: BackupAndRestore: ", failures, "; going on from the backup before it"}));
-        writer->do_not_keep();
-      }
-      log_line(concat({"resuming from '", file, "' at epoch ", found->snapshot.epoch + 1, ", step ",
-                       found->snapshot.step}));
-      return std::move(found->bytes);
-    } catch (const Error& error) {
-      failures += concat({failures.empty() ? "'" : "; '", file, "': ", error.what()});
-    }
-  }
-  if (failures.empty()) return {};
-  throw DataError(
-      concat({"BackupAndRestore: ", failures, "; remove the file to start from the beginning"}));
+  auto found = detail::read_newest_snapshot(path(), expected, "BackupAndRestore",
+                                            "remove the file to start from the beginning");
+  if (!found) return {};
+  if (!found->is_newest) writer->do_not_keep();
+  log_line(concat({"resuming from '", found->path, "' at epoch ", found->file.snapshot.epoch + 1,
+                   ", step ", found->file.snapshot.step}));
+  return std::move(found->file.bytes);
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_batch_begin(Training& training,
@@ -123,11 +110,11 @@ LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
   if (!training.is_chief() || !save_before_preemption) return;
   finish_save(on_save_failure);
   take_snapshot(training);
-  log_line(
-      finish_all(on_save_failure)
-          ? concat({"saved '", path(), "' before leaving: start the program again to continue"})
-          : concat({"warning: leaving without a new '", path(),
-                    "': the program, started again, goes on from the one before, if any"}));
+  if (finish_all(on_save_failure))
+    log_line(concat({"saved '", path(), "' before leaving: start the program again to continue"}));
+  else
+    log_warning(concat({"leaving without a new '", path(),
+                        "': the program, started again, goes on from the one before, if any"}));
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) const {

@@ -1,25 +1,95 @@
-// CallbackList: calls the hooks of several callbacks in order.
+// CallbackList: the callbacks of one fit, and which of them gets which saved state.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/type_name.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
 namespace detail {
+
+/// What the compiler writes for T: "my::SaveImages", "main()::StopNow".
+template <class T>
+[[nodiscard]] constexpr std::string_view full_type_name() {
+  // g++: "... [with T = int; ...]", clang: "... [T = int]"
+  constexpr std::string_view function = __PRETTY_FUNCTION__;
+  constexpr std::size_t begin = function.find("T = ") + 4;
+  constexpr std::size_t semicolon = function.find(';', begin);
+  return function.substr(
+      begin, (semicolon != std::string_view::npos ? semicolon : function.rfind(']')) - begin);
+}
+
+/// Whether T is one of this library's types.
+template <class T>
+inline constexpr bool is_own_type = full_type_name<T>().starts_with("lockstep::");
+
+/// The name without what encloses the type: "SaveImages".
+template <class T>
+[[nodiscard]] constexpr std::string_view type_name() {
+  constexpr std::string_view full = full_type_name<T>();
+  std::size_t begin = 0;
+  int depth = 0;  // of template arguments
+  for (std::size_t i = 0; i + 1 < full.size(); ++i) {
+    depth += full[i] == '<' ? 1 : full[i] == '>' ? -1 : 0;
+    if (depth == 0 && full[i] == ':' && full[i + 1] == ':') begin = i + 2;
+  }
+  return full.substr(begin);
+}
+
+/// What tells a callback from others of its type: its optional member state_key().
+template <class C>
+[[nodiscard]] std::string state_key_of(const C& callback) {
+  if constexpr (requires {
+                  { callback.state_key() } -> std::convertible_to<std::string>;
+                })
+    return callback.state_key();
+  else
+    return {};
+}
+
+/// Collects what callbacks save, each under the name of its type and its key: not its position,
+/// which changes when a callback is added.
+class CallbackStates {
+ public:
+  /// Leaves out an empty one.
+  void add(std::string_view type, std::string_view key, State state);
+  [[nodiscard]] std::vector<State> take() { return std::move(states_); }
+
+ private:
+  std::vector<State> states_;
+};
+
+/// Gives saved states back.
+class SavedCallbacks {
+ public:
+  explicit SavedCallbacks(const std::vector<State>& states);
+
+  /// The state of the next callback of that type and key, which without one begins as it is; null
+  /// where there is none. `own` is what it would save now.
+  [[nodiscard]] const State* find(std::string_view type, std::string_view key, const State& own);
+
+  /// Which states are dropped, and which callbacks begin afresh; empty when there are none.
+  [[nodiscard]] std::string differences() const;
+
+ private:
+  const std::vector<State>& states_;
+  std::vector<bool> taken_;
+  std::string afresh_;
+};
 
 /// Whether what C throws says where it comes from: the library's own callbacks, but for one that
 /// calls functions of the program.
@@ -160,32 +230,44 @@ class CallbackList final : public CallbackHooks {
 #undef LOCKSTEP_DETAIL_CALL_1
 #undef LOCKSTEP_DETAIL_CALL_2
 
-  [[nodiscard]] std::vector<State> save() const override {
-    std::vector<State> states;
-    each([&](auto& callback) {
-      State& state = states.emplace_back();
-      if constexpr (requires { std::as_const(callback).save(state); })
-        std::as_const(callback).save(state);
+  [[nodiscard]] std::string other_hooks() const override {
+    std::string names;
+    each([&]<class C>([[maybe_unused]] C& callback) {
+      if constexpr (!detail::is_own_type<C>)
+        if constexpr (constexpr const char* name = detail::other_hook<C>(); name != nullptr)
+          names += concat({names.empty() ? "" : ", ", name, " of ", detail::type_name<C>()});
     });
-    return states;
+    return names;
   }
 
-  void restore(const std::vector<State>& states) override {
-    std::size_t count = 0;
-    each([&](auto&) { ++count; });
-    if (states.size() != count)
-      throw ConfigurationError(
-          concat({"fit: the saved state has ", states.size(), " callbacks, this program has ",
-                  count, ": resume with the same list of callbacks, or start afresh"}));
-    std::size_t i = 0;
-    each([&](auto& callback) {
-      const State& state = states[i++];
-      if constexpr (requires { callback.restore(state); })
-        if (!state.empty()) callback.restore(state);
+  [[nodiscard]] std::vector<State> save() const override {
+    detail::CallbackStates states;
+    each([&]<class C>(C& callback) {
+      if constexpr (detail::has_save<C>())
+        states.add(detail::type_name<C>(), detail::state_key_of(callback), state_of(callback));
     });
+    return states.take();
+  }
+
+  std::string restore(const std::vector<State>& states) override {
+    detail::SavedCallbacks saved(states);
+    each([&]<class C>(C& callback) {
+      if constexpr (detail::has_restore<C>())
+        if (const State* const state = saved.find(
+                detail::type_name<C>(), detail::state_key_of(callback), state_of(callback)))
+          callback.restore(*state);
+    });
+    return saved.differences();
   }
 
  private:
+  template <class C>
+  static State state_of(const C& callback) {
+    State state;
+    callback.save(state);
+    return state;
+  }
+
   template <class F>
   void each(F&& f) const {
     std::apply(
@@ -199,3 +281,7 @@ class CallbackList final : public CallbackHooks {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/callbacks/callback_list.ipp"
+#endif

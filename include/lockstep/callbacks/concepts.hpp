@@ -54,9 +54,14 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 ///
 ///  1. At least one hook exists.
 ///  2. A hook whose name exists must be callable as above; names that look like a misspelled hook
-///     are refused. A callback never does nothing in silence.
+///     are refused. A callback never does nothing in silence: fit warns of a function that bears
+///     the name of another framework's hook (`after_epoch`).
 ///  3. Optional, together: `save(State&) const` and `restore(const State&)`; restore is called
-///     before the first epoch of a resumed run. No other member may have these names.
+///     before the first epoch of a resumed run. No other member may have these names. A resumed run
+///     finds the state by the name of the type and, where a program has several of it, by an
+///     optional `std::string state_key() const`, such as the figure that the callback monitors. A
+///     callback that is new begins as it is, and the state of one that is gone is dropped; the
+///     chief says so.
 ///  4. Optional: `static constexpr bool stops_training = false;` says that on_train_batch_end never
 ///     asks to stop, which spares the workers an exchange after each step.
 ///  5. Optional: `CallbackHooks::Presence hooks_in_use() const`, of a callback that knows only at

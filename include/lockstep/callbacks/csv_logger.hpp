@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct CSVLoggerOptions {
   std::string filename;
   char separator = ',';
-  bool append = false;  ///< keep what the file has, and write no second header
+  bool append = false;  ///< keep what the file has, and write rows under its header, by name
 };
 
 /// Writes a row for each epoch, as Keras's CSVLogger does: epoch (from 0), then the figures of the
@@ -37,20 +37,23 @@ class CSVLogger {
   void on_train_end(Training&, Logs&) { file_.close(); }
   void on_train_abort(Training&) { file_.close(); }
 
+  [[nodiscard]] std::string state_key() const { return file_.filename(); }
   void save(State& state) const;
   void restore(const State& state);
 
  private:
+  [[nodiscard]] std::vector<std::string> columns_of_file() const;
   [[nodiscard]] std::string row(const std::vector<std::string>& fields) const;
 
   char separator_;
   detail::LogFile file_;
   bool needs_header_ = false;
+  bool has_said_ = false;  // what has no column
   std::optional<std::vector<std::string>> columns_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/csv_logger.ipp"
 #endif

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/json_text.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -29,6 +31,7 @@ LOCKSTEP_INLINE void CSVLogger::on_train_begin(Training& training) {
 LOCKSTEP_INLINE void CSVLogger::on_epoch_begin(Training&, int) {
   file_.start();
   needs_header_ = file_.is_empty();
+  if (file_.is_open() && !needs_header_ && !columns_) columns_ = columns_of_file();
 }
 
 LOCKSTEP_INLINE void CSVLogger::on_epoch_end(Training&, int epoch, Logs& logs) {
@@ -52,6 +55,37 @@ LOCKSTEP_INLINE void CSVLogger::on_epoch_end(Training&, int epoch, Logs& logs) {
     fields.push_back(value == nullptr ? "NA" : detail::python_number(*value));
   }
   file_.write(lines + row(fields));
+  std::string others;
+  for (const auto& [name, value] : logs)
+    if (std::find(columns_->begin(), columns_->end(), name) == columns_->end())
+      others += concat({others.empty() ? "" : ", ", name});
+  if (!others.empty() && !std::exchange(has_said_, true))
+    log_line(concat({"CSVLogger: ", in_quotes(file_.filename()), " has no column for ", others,
+                     ": left out; another file would have it"}));
+}
+
+LOCKSTEP_INLINE std::vector<std::string> CSVLogger::columns_of_file() const {
+  std::ifstream file(file_.filename(), std::ios::binary);
+  std::string header, name;
+  std::getline(file, header);
+  if (header.ends_with('\r')) header.pop_back();
+  std::vector<std::string> columns;
+  bool is_quoted = false;
+  for (const char c : header + separator_)
+    if (c == '"')
+      is_quoted = !is_quoted;
+    else if (c != separator_ || is_quoted)
+      name += c;
+    else
+      columns.push_back(std::exchange(name, {}));
+  if (columns.front() != "epoch")
+    throw ConfigurationError(
+        concat({"CSVLogger: ", in_quotes(file_.filename()),
+                " is appended to, and should begin with a header ", "'epoch",
+                std::string_view(&separator_, 1), "...'; its first line is ", in_quotes(header),
+                ": give another filename, or append = false"}));
+  columns.erase(columns.begin());
+  return columns;
 }
 
 LOCKSTEP_INLINE void CSVLogger::save(State& state) const {

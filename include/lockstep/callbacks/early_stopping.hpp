@@ -38,8 +38,9 @@ struct EarlyStoppingOptions {
 /// statistics with them, in each worker's memory and in every backup. A resumed run goes on with
 /// the waiting, the best value and these weights; a new fit begins afresh.
 ///
-/// The decision is taken from the logs, which are equal on all workers. Serves one fit at a time;
-/// its hooks run on the thread of the first replica.
+/// The decision is taken from the logs, which are equal on all workers (with parameter servers,
+/// each worker has its own, and all get the weights that the chief puts back). Serves one fit at a
+/// time; its hooks run on the thread of the first replica.
 class EarlyStopping {
  public:
   /// Throws ConfigurationError for options that make no sense.
@@ -57,6 +58,7 @@ class EarlyStopping {
   /// Epochs since then.
   [[nodiscard]] int wait() const noexcept { return progress_.wait; }
 
+  [[nodiscard]] std::string state_key() const { return options_.monitor; }
   void save(State& state) const;
   void restore(const State& state);
 
@@ -76,6 +78,6 @@ class EarlyStopping {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/early_stopping.ipp"
 #endif

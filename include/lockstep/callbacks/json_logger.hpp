@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,8 +12,10 @@
 #include "lockstep/callbacks/log_file.hpp"
 #include "lockstep/callbacks/update_frequency.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -56,6 +60,7 @@ class JSONLogger {
   void on_train_end(Training& training, Logs& logs);
   void on_train_abort(Training& training);
 
+  [[nodiscard]] std::string state_key() const { return file_.filename(); }
   void save(State& state) const;
   void restore(const State& state);
 
@@ -75,8 +80,112 @@ class JSONLogger {
   Clock::time_point step_began_{};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+namespace detail {
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/callbacks/json_logger.ipp"
-#endif
+/// `, "loss": 0.25, "accuracy": 0.5`
+inline std::string json_members(const Logs& logs) {
+  std::string members;
+  for (const auto& [name, value] : logs)
+    members += ", " + json_text(name) + ": " + json_number(value);
+  return members;
+}
+
+inline std::string json_ms(std::chrono::steady_clock::time_point begin) {
+  return json_number(
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+}
+
+/// The learning rate as a member, unless it is among the figures.
+inline std::string json_learning_rate(const Training& training, const Logs& logs) {
+  if (logs.contains("learning_rate")) return {};
+  return ", \"learning_rate\": " + json_number(training.learning_rate());
+}
+
+inline std::string json_rank_times(std::span<const RankTime> ranks) {
+  std::string list;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    list += concat({rank > 0 ? ", " : "", "{\"rank\": ", rank,
+                    ", \"compute_ms\": ", json_number(1000 * ranks[rank].compute),
+                    ", \"collective_ms\": ", json_number(1000 * ranks[rank].collective), "}"});
+  return list;
+}
+
+}  // namespace detail
+
+inline JSONLogger::JSONLogger(JSONLoggerOptions options)
+    : file_("JSONLogger", std::move(options.filename), options.append),
+      update_freq_(options.update_freq) {}
+
+inline void JSONLogger::on_train_begin(Training& training) {
+  file_.open(training);
+  is_in_fit_ = true;
+  batches_ = 0;
+  workers_ = training.num_workers();
+}
+
+inline void JSONLogger::on_epoch_begin(Training&, int epoch) {
+  if (file_.start()) file_.write(line("train_begin", concat({", \"workers\": ", workers_})));
+  epoch_ = epoch;
+  steps_ = 0;
+  epoch_began_ = Clock::now();
+}
+
+inline void JSONLogger::on_train_batch_begin(Training&, std::int64_t) {
+  step_began_ = Clock::now();
+}
+
+inline void JSONLogger::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
+  steps_ = batch + 1;  // those before a resume, too
+  ++batches_;
+  if (!file_.is_open() || !update_freq_.due(batches_)) return;
+  file_.write(line(
+      "step", concat({", \"epoch\": ", epoch_, ", \"step\": ", batch + 1, ", \"iteration\": ",
+                      training.iterations(), ", \"ms\": ", detail::json_ms(step_began_),
+                      detail::json_learning_rate(training, logs), detail::json_members(logs)})));
+}
+
+inline void JSONLogger::on_epoch_end(Training& training, int epoch, Logs& logs) {
+  if (!file_.is_open()) return;
+  file_.write(
+      line("epoch",
+           concat({", \"epoch\": ", epoch, ", \"steps\": ", steps_, ", \"iteration\": ",
+                   training.iterations(), ", \"ms\": ", detail::json_ms(epoch_began_),
+                   detail::json_learning_rate(training, logs), detail::json_members(logs),
+                   ", \"rank_times\": [", detail::json_rank_times(training.rank_times()), "]"})));
+}
+
+inline void JSONLogger::on_test_end(Training& training, Logs& logs) {
+  if (is_in_fit_) return;
+  file_.append(training, line("evaluate", concat({", \"iteration\": ", training.iterations(),
+                                                  detail::json_members(logs)})));
+}
+
+inline void JSONLogger::on_train_end(Training&, Logs&) {
+  file_.write(line("train_end", {}));
+  file_.close();
+  is_in_fit_ = false;
+}
+
+inline void JSONLogger::on_train_abort(Training&) {
+  is_in_fit_ = false;
+  file_.write(line("train_abort", {}));
+  file_.close();
+}
+
+inline std::string JSONLogger::line(std::string_view event, const std::string& members) {
+  const std::chrono::duration<double> time = std::chrono::system_clock::now().time_since_epoch();
+  return concat({"{\"event\": \"", event, "\", \"time\": ", detail::json_number(time.count()),
+                 members, "}\n"});
+}
+
+inline void JSONLogger::save(State& state) const {
+  file_.save(state);
+  state.put("batches", batches_);
+}
+
+inline void JSONLogger::restore(const State& state) {
+  file_.restore(state);
+  if (state.contains("batches")) batches_ = state.get<std::int64_t>("batches");
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

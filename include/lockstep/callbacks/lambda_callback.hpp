@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/callbacks/training.hpp"
@@ -94,6 +93,6 @@ LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_HAS)
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/lambda_callback.ipp"
 #endif

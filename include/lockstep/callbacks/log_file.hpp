@@ -35,6 +35,7 @@ class LogFile {
   /// Outside of fit: opens, writes behind what the file has, and closes.
   void append(const Training& training, std::string_view lines) const;
 
+  [[nodiscard]] const std::string& filename() const noexcept { return filename_; }
   [[nodiscard]] bool is_open() const noexcept { return file_ != nullptr && has_started_; }
   [[nodiscard]] bool is_empty() const noexcept { return is_open() && file_->size() == 0; }
   void save(State& state) const;
@@ -51,6 +52,6 @@ class LogFile {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/log_file.ipp"
 #endif

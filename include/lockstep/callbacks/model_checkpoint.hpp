@@ -1,19 +1,46 @@
-// ModelCheckpoint: saves the model at intervals, or whenever it is the best so far.
+// ModelCheckpoint, and its templates of file names.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/callbacks/filepath_template.hpp"
 #include "lockstep/callbacks/monitor.hpp"
 #include "lockstep/callbacks/save_frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A path as Keras's callbacks take it: "run/{epoch:02d}-{val_loss:.2f}". A field in braces is
+/// epoch or batch (counted from 1), or the name of a figure of the logs. After a colon follows its
+/// format: an optional 0, the width, a dot and the precision, and one of d (whole numbers), e, f,
+/// g. {{ and }} are braces.
+class FilepathTemplate {
+ public:
+  /// Throws ConfigurationError when the text is no such template.
+  explicit FilepathTemplate(std::string_view text);
+
+  /// `epoch` and `batch` from 0. Throws ConfigurationError when a figure is missing, listing those
+  /// that exist, or when its format does not fit.
+  [[nodiscard]] std::string format(std::int64_t epoch, std::optional<std::int64_t> batch,
+                                   const Logs& logs) const;
+
+ private:
+  struct Piece {
+    std::string text;   ///< comes first, as it is
+    std::string field;  ///< comes behind the text; empty: none
+    std::string flags;  ///< "02", ".2"
+    char conversion = 0;
+  };
+  std::string text_;
+  std::vector<Piece> pieces_;
+};
 
 struct ModelCheckpointOptions {
   std::string filepath;              ///< see FilepathTemplate: "run/{epoch:02d}-{val_loss:.2f}"
@@ -23,8 +50,8 @@ struct ModelCheckpointOptions {
   /// The weights alone, by the extension as .safetensors, .npz, .weights.h5 (see
   /// Model::save_weights), or in lockstep's own format; else the whole training state.
   bool save_weights_only = false;
-  /// automatic: by the figure's name, where it is one of Keras's; else max for names with "acc" and
-  /// names that start with "fmeasure", and min for all others, as in Keras 2.
+  /// automatic: by the figure's name, where it is one of Keras's. With save_best_only, others need
+  /// min or max.
   MonitorMode mode = MonitorMode::automatic;
   /// Or a number of batches: a save is due after that many since the last one, counted across
   /// epochs and fits, as in Keras.
@@ -47,7 +74,9 @@ class ModelCheckpoint {
   static constexpr bool stops_training = false;
 
   /// Throws ConfigurationError when the filepath is empty or no template, or names a format for
-  /// weights alone although the whole training state is to be saved, or one that cannot be written.
+  /// weights alone although the whole training state is to be saved, or one that cannot be written;
+  /// and with save_best_only, when the mode is automatic and the figure's name does not tell which
+  /// values are better.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
   void on_train_begin(Training& training);
@@ -65,6 +94,9 @@ class ModelCheckpoint {
   /// The best value so far; infinite before the first.
   [[nodiscard]] double best() const noexcept { return best_; }
 
+  [[nodiscard]] std::string state_key() const {
+    return concat({options_.monitor, ", ", options_.filepath});
+  }
   void save(State& state) const;
   void restore(const State& state);
 
@@ -85,6 +117,6 @@ class ModelCheckpoint {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/model_checkpoint.ipp"
 #endif

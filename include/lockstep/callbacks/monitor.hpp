@@ -13,7 +13,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Which of two values of a figure is better.
 enum class MonitorMode {
-  automatic,  ///< the lower of a loss or an error, the greater of an accuracy: see the callback
+  automatic,  ///< the lower of a loss or an error, the greater of an accuracy, by the name
   min,
   max,
 };
@@ -25,8 +25,18 @@ namespace detail {
 /// an output ("digit_accuracy") and in front of a number ("auc_1").
 [[nodiscard]] std::optional<bool> greater_is_better(std::string_view figure);
 
+/// Whether more of the figure is better, by the mode or, where that is automatic, by the name.
+/// Throws ConfigurationError when neither tells.
+[[nodiscard]] bool greater_is_better(std::string_view callback, std::string_view figure,
+                                     MonitorMode mode);
+
 /// "loss, accuracy"; "nothing".
 [[nodiscard]] std::string names_of(const Logs& logs);
+
+/// Whether the logs lack the figure only because this epoch is not validated, and others are
+/// (FitOptions::validation_freq).
+[[nodiscard]] bool is_of_other_epochs(std::string_view figure, const Training& training,
+                                      const Logs& logs);
 
 /// Throws ConfigurationError when an option of a callback is below `least`.
 void require_option(std::string_view callback, std::string_view option, double least, double value);
@@ -57,6 +67,6 @@ class Monitor {
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/monitor.ipp"
 #endif

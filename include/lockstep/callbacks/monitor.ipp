@@ -67,6 +67,14 @@ LOCKSTEP_INLINE std::string names_of(const Logs& logs) {
   return names.empty() ? "nothing" : names;
 }
 
+LOCKSTEP_INLINE bool is_of_other_epochs(std::string_view figure, const Training& training,
+                                        const Logs& logs) {
+  constexpr std::string_view validated = "val_";
+  return figure.starts_with(validated) && training.has_validation() &&
+         std::none_of(logs.begin(), logs.end(),
+                      [&](const auto& log) { return log.first.starts_with(validated); });
+}
+
 LOCKSTEP_INLINE void require_option(std::string_view callback, std::string_view option,
                                     double least, double value) {
   if (!(value >= least))
@@ -74,8 +82,8 @@ LOCKSTEP_INLINE void require_option(std::string_view callback, std::string_view 
         concat({callback, ": ", option, " must be at least ", least, ", got ", value}));
 }
 
-/// What `mode` means for this figure.
-inline bool resolve_mode(std::string_view callback, std::string_view figure, MonitorMode mode) {
+LOCKSTEP_INLINE bool greater_is_better(std::string_view callback, std::string_view figure,
+                                       MonitorMode mode) {
   if (mode != MonitorMode::automatic) return mode == MonitorMode::max;
   if (const auto known = greater_is_better(figure)) return *known;
   throw ConfigurationError(
@@ -87,7 +95,7 @@ LOCKSTEP_INLINE Monitor::Monitor(std::string_view callback, std::string figure, 
                                  double min_delta)
     : callback_(callback),
       figure_(std::move(figure)),
-      greater_is_better_(resolve_mode(callback_, figure_, mode)),
+      greater_is_better_(greater_is_better(callback_, figure_, mode)),
       min_delta_(std::abs(min_delta)) {
   if (!std::isfinite(min_delta))
     throw ConfigurationError(concat({callback_, ": min_delta must be finite, got ", min_delta}));
@@ -95,9 +103,10 @@ LOCKSTEP_INLINE Monitor::Monitor(std::string_view callback, std::string figure, 
 
 LOCKSTEP_INLINE const double* Monitor::find(const Training& training, const Logs& logs) {
   const double* const value = logs.find(figure_);
-  if (value == nullptr && !std::exchange(has_warned_, true) && training.is_chief())
-    log_line(concat({"warning: ", callback_, ": monitor: the logs have no '", figure_,
-                     "', so that it does nothing; available: ", names_of(logs)}));
+  if (value == nullptr && !is_of_other_epochs(figure_, training, logs) &&
+      !std::exchange(has_warned_, true) && training.is_chief())
+    log_warning(concat({callback_, ": monitor: the logs have no '", figure_,
+                        "', so that it does nothing; available: ", names_of(logs)}));
   return value;
 }
 

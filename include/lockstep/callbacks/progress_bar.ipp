@@ -2,21 +2,18 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 
 #include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
-// Not printf: its decimal point depends on the locale.
-LOCKSTEP_INLINE std::string with_digits(double value, std::chars_format format, int digits) {
-  if (std::isnan(value)) return "nan";
-  char text[400];
-  return std::string(text, std::to_chars(text, text + sizeof text, value, format, digits).ptr);
+LOCKSTEP_INLINE std::string with_digits(double value, NumberForm form, int digits) {
+  return std::isnan(value) ? "nan" : number_text(value, form, digits);  // of either sign
 }
 
 LOCKSTEP_INLINE std::string figures(const Logs& logs) {
@@ -24,20 +21,20 @@ LOCKSTEP_INLINE std::string figures(const Logs& logs) {
   for (const auto& [name, value] : logs) {
     const bool tiny = !(std::abs(value) > 1e-3);
     text += " - " + name + ": ";
-    text += with_digits(value, tiny ? std::chars_format::scientific : std::chars_format::fixed, 4);
+    text += with_digits(value, tiny ? NumberForm::scientific : NumberForm::fixed, 4);
   }
   return text;
 }
 
 LOCKSTEP_INLINE std::string whole_seconds(double seconds) {
-  return with_digits(seconds, std::chars_format::fixed, 0) + "s";
+  return with_digits(seconds, NumberForm::fixed, 0) + "s";
 }
 
 LOCKSTEP_INLINE std::string time_per(double seconds, const char* unit) {
   const std::string per = std::string("/") + unit;
   if (seconds >= 1 || seconds == 0) return whole_seconds(seconds) + per;
-  if (seconds >= 1e-3) return with_digits(seconds * 1e3, std::chars_format::fixed, 0) + "ms" + per;
-  return with_digits(seconds * 1e6, std::chars_format::fixed, 0) + "us" + per;
+  if (seconds >= 1e-3) return with_digits(seconds * 1e3, NumberForm::fixed, 0) + "ms" + per;
+  return with_digits(seconds * 1e6, NumberForm::fixed, 0) + "us" + per;
 }
 
 /// "12s", "1:02", "1:01:05"

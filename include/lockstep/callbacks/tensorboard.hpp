@@ -64,6 +64,7 @@ class TensorBoard {
   void on_train_end(Training& training, Logs& logs);
   void on_train_abort(Training& training);
 
+  [[nodiscard]] std::string state_key() const { return options_.log_dir; }
   void save(State& state) const;
   void restore(const State& state);
 
@@ -96,6 +97,6 @@ class TensorBoard {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/tensorboard.ipp"
 #endif

@@ -95,6 +95,9 @@ class Training {
   /// on); empty before and outside of fit. Equal on all workers.
   [[nodiscard]] virtual std::span<const RankTime> rank_times() const = 0;
 
+  /// Whether fit validates after one of its epochs, so that logs have val_ figures then.
+  [[nodiscard]] virtual bool has_validation() const { return false; }
+
   [[nodiscard]] virtual ModelText model_text() const = 0;
   /// Where Keras's files have the variables of state(); empty where the model tells nothing.
   [[nodiscard]] virtual KerasLayout keras_layout() const { return {}; }
@@ -127,7 +130,10 @@ class Training {
   /// sent to all and turned into a state by `decode`; what other workers pass is ignored, and empty
   /// bytes restore nothing. fit throws ConfigurationError when the state belongs to another model,
   /// naming the difference; only the learning rate may differ: that of the state is in force then.
-  virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
+  /// It throws it, too, when the state is in the middle of a pass over other data. `allow_changes`:
+  /// see BackupAndRestore.
+  virtual void restore(std::vector<std::byte> saved, DecodeState decode,
+                       bool allow_changes = false) = 0;
 
   /// In on_train_begin, in place of restore, where the saved state cannot be read: throws `reason`.
   /// But where takes_over(), training goes on from the state of the workers that were there, with a

@@ -48,12 +48,12 @@ class EncodedCheckpoint {
   const TrainingState& state_;
 };
 
-/// Reads every format version up to this one. Throws DataError when the bytes are no checkpoint, of
-/// a newer version, cut off, or damaged in any bit, or when a number is out of its range (see
-/// check_ranges). Sizes are checked against the file before memory is allocated for them.
+/// Throws DataError when the bytes are no checkpoint, of another version, cut off, or damaged in
+/// any bit, or when a number is out of its range (see check_ranges). Sizes are checked against the
+/// file before memory is allocated for them.
 [[nodiscard]] TrainingState decode_checkpoint(std::span<const std::byte> bytes);
 
-/// For read_file: refuses a file that does not begin like a checkpoint, has a newer version, or
+/// For read_file: refuses a file that does not begin like a checkpoint, has another version, or
 /// differs in size from its header. `expected`: the bytes of all arrays of the model that will take
 /// the state; a file with far more is refused too.
 /// @code
@@ -63,6 +63,6 @@ class EncodedCheckpoint {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/archive.ipp"
 #endif

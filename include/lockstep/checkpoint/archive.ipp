@@ -10,10 +10,7 @@
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/detail/checkpoint_header.hpp"
-#include "lockstep/checkpoint/detail/manifest_reader.hpp"
-#include "lockstep/checkpoint/detail/manifest_writer.hpp"
-#include "lockstep/checkpoint/detail/snapshot_sections.hpp"
-#include "lockstep/checkpoint/size_limit.hpp"
+#include "lockstep/checkpoint/detail/manifest.hpp"
 #include "lockstep/checkpoint/state_ranges.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
@@ -28,52 +25,28 @@ namespace detail {
 LOCKSTEP_INLINE void check_array_size(std::string_view name, std::string_view scalar,
                                       std::span<const std::uint64_t> extents, std::uint64_t size) {
   if (array_size(extents, scalar_size(scalar)) != size)
-    throw DataError(concat({"checkpoint: array '", name, "' ", shape_text(extents), " of ", scalar,
-                            " cannot have ", size, " bytes"}));
-}
-
-/// Format 1: one payload with one checksum, in which the elements of each array follow its extents.
-LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes) {
-  const std::span<const std::byte> payload = bytes.subspan(checkpoint_header_1);
-  if (crc32c(payload) != get_number(bytes.data() + 20, 4))
-    throw DataError("checkpoint: damaged: the checksum does not match");
-  TrainingState state;
-  ManifestReader reader(payload);
-  read_old_fields(reader, state);
-  for (std::vector<SavedArray>* const arrays : array_lists(state)) {
-    const std::size_t count = reader.size(1);
-    for (std::size_t i = 0; i < count; ++i) {
-      SavedArray& array = arrays->emplace_back(SavedArray{.name = {}, .scalar = state.scalar});
-      reader(array.name);
-      reader(array.extents);
-      reader(array.bytes);
-      check_array_size(array.name, array.scalar, array.extents, array.bytes.size());
-    }
-  }
-  reader.expect_end();
-  return state;
+    throw DataError(concat({"checkpoint: array ", in_quotes(name), " ", shape_text(extents), " of ",
+                            scalar, " cannot have ", size, " bytes"}));
 }
 
 /// Takes the elements of an array from the front of `data`.
 LOCKSTEP_INLINE SavedArray take_array(ArrayEntry entry, std::span<const std::byte>& data) {
   check_array_size(entry.name, entry.scalar, entry.extents, entry.size);
   if (entry.size > data.size())
-    throw DataError(concat({"checkpoint: damaged: array '", entry.name, "' has ", entry.size,
-                            " bytes where ", data.size(), " are left"}));
+    throw DataError(concat({"checkpoint: damaged: array ", in_quotes(entry.name), " has ",
+                            entry.size, " bytes where ", data.size(), " are left"}));
   const std::span<const std::byte> bytes = data.first(static_cast<std::size_t>(entry.size));
   data = data.subspan(bytes.size());
   if (crc32c(bytes) != entry.crc)
-    throw DataError(
-        concat({"checkpoint: damaged: the checksum of array '", entry.name, "' does not match"}));
+    throw DataError(concat(
+        {"checkpoint: damaged: the checksum of array ", in_quotes(entry.name), " does not match"}));
   return {.name = std::move(entry.name),
           .scalar = std::move(entry.scalar),
           .extents = std::move(entry.extents),
           .bytes = {bytes.begin(), bytes.end()}};
 }
 
-/// Formats 2 and 3 differ in what the manifest has before the arrays.
-LOCKSTEP_INLINE TrainingState decode_with_manifest(std::span<const std::byte> bytes,
-                                                   std::uint64_t version) {
+LOCKSTEP_INLINE TrainingState decode_state(std::span<const std::byte> bytes) {
   const std::span<const std::byte> rest = bytes.subspan(checkpoint_header);
   const std::span<const std::byte> manifest =
       rest.first(static_cast<std::size_t>(get_number(bytes.data() + 12, 8)));
@@ -82,7 +55,7 @@ LOCKSTEP_INLINE TrainingState decode_with_manifest(std::span<const std::byte> by
     throw DataError("checkpoint: damaged: the checksum of the manifest does not match");
   TrainingState state;
   ManifestReader reader(manifest);
-  version == 2 ? read_old_fields(reader, state) : read_sections(reader, state);
+  read_sections(reader, state);
   for (std::vector<SavedArray>* const arrays : array_lists(state)) {
     const std::size_t count = reader.size(1);
     for (std::size_t i = 0; i < count; ++i) {
@@ -144,9 +117,7 @@ LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes
   const std::span<const std::byte> head = bytes.first(std::min(bytes.size(), checked_head));
   check_checkpoint_size(head, bytes.size(), size_limit({}));
   try {
-    const std::uint64_t version = checkpoint_version(head, bytes.size());
-    TrainingState state =
-        version == 1 ? decode_version_1(bytes) : decode_with_manifest(bytes, version);
+    TrainingState state = decode_state(bytes);
     check_ranges(state);
     return state;
   } catch (const cereal::Exception& error) {

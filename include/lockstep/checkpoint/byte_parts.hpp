@@ -41,6 +41,6 @@ void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/byte_parts.ipp"
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/checkpoint/byte_parts.hpp"
-#include "lockstep/core/huge_pages.hpp"
+#include "lockstep/core/buffer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

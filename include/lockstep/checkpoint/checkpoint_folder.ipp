@@ -96,8 +96,8 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
   if (!bytes) return {.kept = {}, .last_preserved_timestamp = now};
   auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!index) {
-    log_line(concat(
-        {"warning: '", path, "' is damaged: going by the names of the files in the folder"}));
+    log_warning(
+        concat({in_quotes(path), " is damaged: going by the names of the files in the folder"}));
     return list_folder(directory, now, checkpoint_name);
   }
   // the clock was set back
@@ -113,7 +113,7 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
   } catch (const Error& error) {
     failure = error.what();
   }
-  log_line(concat({"warning: skipping the checkpoint '", path, "': ", failure}));
+  log_warning(concat({"skipping the checkpoint ", in_quotes(path), ": ", failure}));
   return std::nullopt;
 }
 
@@ -224,8 +224,8 @@ LOCKSTEP_INLINE void CheckpointManagerOptions::validate() const {
                 *checkpoint_interval}));
   if (checkpoint_name.empty() || checkpoint_name.find_first_of("/\"\\\n") != std::string::npos)
     throw ConfigurationError(
-        concat({"CheckpointManager: checkpoint_name '", checkpoint_name,
-                "' must be the beginning of a file name, without slashes and quotes"}));
+        concat({"CheckpointManager: checkpoint_name ", in_quotes(checkpoint_name),
+                " must be the beginning of a file name, without slashes and quotes"}));
 }
 
 LOCKSTEP_INLINE std::optional<std::string> latest_checkpoint(const std::string& directory) {

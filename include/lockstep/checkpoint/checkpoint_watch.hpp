@@ -45,6 +45,6 @@ class CheckpointWatch {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/checkpoint_watch.ipp"
 #endif

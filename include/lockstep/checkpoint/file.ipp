@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/file_kind.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -26,7 +25,8 @@ LOCKSTEP_INLINE void read_all(const File<>& file, const std::string& path,
     const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_file_error("cannot read", path);
-    if (got == 0) throw Error("cannot read '" + path + "': it became shorter while it was read");
+    if (got == 0)
+      throw Error("cannot read " + in_quotes(path) + ": it became shorter while it was read");
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
 }
@@ -77,7 +77,7 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::strin
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) detail::throw_file_error("cannot stat", path);
   if (!S_ISREG(status.st_mode))
-    throw Error("cannot read '" + path + "': it is no regular file but " +
+    throw Error("cannot read " + in_quotes(path) + ": it is no regular file but " +
                 detail::file_kind(status.st_mode));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   std::vector<std::byte> bytes(

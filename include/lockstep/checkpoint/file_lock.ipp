@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/checkpoint/file_kind.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/core/error.hpp"
@@ -30,7 +29,8 @@ LOCKSTEP_INLINE FileLock::FileLock(std::string path, std::string_view what,
   const std::filesystem::path folder = folder_of(path_);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) throw Error("cannot make the folder '" + folder.string() + "': " + error.message());
+  if (error)
+    throw Error("cannot make the folder " + in_quotes(folder.string()) + ": " + error.message());
   const auto deadline = Clock::now() + patience;
   while (!try_lock()) {
     if (Clock::now() >= deadline)
@@ -56,7 +56,7 @@ LOCKSTEP_INLINE bool FileLock::try_lock() {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
-    throw Error("cannot lock '" + path_ + "': it is no regular file but " +
+    throw Error("cannot lock " + in_quotes(path_) + ": it is no regular file but " +
                 file_kind(status.st_mode));
   }
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
@@ -64,8 +64,7 @@ LOCKSTEP_INLINE bool FileLock::try_lock() {
       ::close(descriptor);
       return false;
     }
-    log_line("warning: '" + path_ +
-             "' cannot be locked: nothing keeps another job from this folder");
+    log_warning(in_quotes(path_) + " cannot be locked: nothing keeps another job from this folder");
   }
   descriptor_ = descriptor;
   if (is_at_path()) return true;

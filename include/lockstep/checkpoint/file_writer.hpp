@@ -1,35 +1,60 @@
-// Writing a file, system call by system call.
+// Writes a file system call by system call, and says what kind of file stands in its place.
 #pragma once
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <filesystem>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <unistd.h>
 #include <system_error>
+
 #include <utility>
 
 #include "lockstep/checkpoint/byte_parts.hpp"
-#include "lockstep/checkpoint/file_kind.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// What a path that is no regular file is: "a folder", for example.
+[[nodiscard]] inline const char* file_kind(mode_t mode) noexcept {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "something else";
+}
+
+/// The path at which the symbolic links that begin at `path` end: `path` itself if it is no link.
+/// The result need not exist. Throws Error when there are more than 40 links.
+[[nodiscard]] inline std::filesystem::path end_of_links(const std::filesystem::path& path) {
+  std::filesystem::path target = path;
+  for (int links = 0; links <= 40; ++links) {
+    std::error_code none;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, none);
+    if (none) return target;
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  throw Error("cannot follow " + in_quotes(path.string()) +
+              ": there are more than 40 symbolic links");
+}
+
 [[noreturn]] inline void throw_file_error(const char* what, const std::string& path) {
   const int code = errno;
-  throw Error(std::string(what) + " '" + path + "': " + std::strerror(code) +
+  throw Error(std::string(what) + " " + in_quotes(path) + ": " + std::strerror(code) +
               (code == EFBIG ? limits_text(Resource::file_size) : ""));
 }
 
@@ -98,9 +123,7 @@ inline constexpr const char* previous_suffix = ".previous";
 
 inline std::string random_digits() {
   std::random_device random;
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
-  return digits;
+  return hex_text(random(), 8) + hex_text(random(), 8);
 }
 
 /// Keeps remove_stale_temporaries away from a new file for as long as it is open. False when that
@@ -163,14 +186,15 @@ void write_file_through(Calls calls, const std::string& path, const ByteParts& b
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     if (S_ISCHR(status.st_mode)) return write_to_device(calls, path, bytes);
-    throw Error("cannot write '" + path + "': it is no regular file but " +
+    throw Error("cannot write " + in_quotes(path) + ": it is no regular file but " +
                 file_kind(status.st_mode) + ": name another path");
   }
   const std::filesystem::path target = end_of_links(path);
   const std::filesystem::path folder = folder_of(target);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) throw Error("cannot make the folder '" + folder.string() + "': " + error.message());
+  if (error)
+    throw Error("cannot make the folder " + in_quotes(folder.string()) + ": " + error.message());
 
   TemporaryFile<Calls> temporary(target, calls);
   const auto fail = [&](const char* what) {

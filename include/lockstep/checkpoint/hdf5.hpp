@@ -25,7 +25,7 @@ struct Hdf5Codec {
                          std::size_t variables);
 };
 
-/// Null where there is none. It is set before main, so that lockstep::compiled need not know.
+/// Null where there is none. It is set before main, so that the library need not know.
 inline const Hdf5Codec* hdf5_codec = nullptr;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,9 +1,7 @@
 // HDF5's own C library, for Keras's .weights.h5 files.
 #pragma once
 
-#include "lockstep/checkpoint/detail/hdf5_objects.hpp"
-#include "lockstep/checkpoint/detail/hdf5_reader.hpp"
-#include "lockstep/checkpoint/detail/hdf5_writer.hpp"
+#include "lockstep/checkpoint/detail/hdf5_file.hpp"
 #include "lockstep/core/config.hpp"
 
 #if defined(LOCKSTEP_HAS_HDF5)

@@ -50,6 +50,6 @@ namespace detail {
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/keras_layout.ipp"
 #endif

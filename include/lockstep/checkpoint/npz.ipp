@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lockstep/checkpoint/inflate.hpp"
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/widen.hpp"
 #include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/npy_header.hpp"
@@ -20,16 +23,12 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/zip.hpp"
 
-#if defined(LOCKSTEP_HAS_ZLIB)
-#include <zlib.h>
-#endif
-
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_npz(std::string_view name,
                                                         std::string_view why) {
-  throw DataError(concat({"npz: array '", name, "': ", why}));
+  throw DataError(concat({"npz: array ", in_quotes(name), ": ", why}));
 }
 
 struct NpyType {
@@ -59,15 +58,15 @@ LOCKSTEP_INLINE std::vector<std::byte> row_major(std::span<const std::byte> elem
 }
 
 LOCKSTEP_INLINE SavedArray decode_npy(std::string name, std::span<const std::byte> npy) {
-  const NpyHeader header(concat({"npz: array '", name, "'"}), npy);
+  const NpyHeader header(concat({"npz: array ", in_quotes(name)}), npy);
   const std::span<const std::byte> elements = npy.subspan(header.size());
 
   const auto* const type =
       std::find_if(std::begin(npy_types), std::end(npy_types),
                    [&](const NpyType& candidate) { return candidate.descr == header.descr(); });
   if (type == std::end(npy_types))
-    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got '",
-                             header.descr(), "'"}));
+    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got ",
+                             npy_type_text(header.descr())}));
   if (array_size(header.shape(), type->size) != elements.size())
     refuse_npz(name, concat({"the shape ", shape_text(header.shape()), " cannot have ",
                              elements.size(), " bytes"}));
@@ -82,34 +81,22 @@ LOCKSTEP_INLINE SavedArray decode_npy(std::string name, std::span<const std::byt
 
 /// The contents of a deflated entry.
 LOCKSTEP_INLINE std::vector<std::byte> inflate_entry(const ZipEntry& entry) {
-#if defined(LOCKSTEP_HAS_ZLIB)
-  constexpr std::uint64_t largest_ratio = 1032;  // of deflate
-  if (entry.size > (entry.data.size() + 1) * largest_ratio)
+  if (!can_inflate())
+    refuse_npz(entry.name,
+               "it is compressed, and this program was built without zlib: use numpy.savez");
+  if (entry.size > (entry.data.size() + 1) * largest_inflation)
     refuse_npz(entry.name,
                concat({entry.data.size(), " deflated bytes cannot become ", entry.size}));
-  std::vector<std::byte> contents(entry.size);
-  z_stream stream{};
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(entry.data.data()));
-  stream.avail_in = static_cast<uInt>(entry.data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(contents.data());
-  stream.avail_out = static_cast<uInt>(contents.size());
-  // without zlib's own header
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error("npz: zlib does not start");
-  const int result = inflate(&stream, Z_FINISH);
-  inflateEnd(&stream);
-  if (result != Z_STREAM_END || stream.avail_in != 0 || stream.avail_out != 0)
-    refuse_npz(entry.name, "the deflated data are damaged");
-  return contents;
-#else
-  refuse_npz(entry.name,
-             "it is compressed, and this program was built without zlib: use numpy.savez");
-#endif
+  std::optional<std::vector<std::byte>> contents =
+      inflate_exactly(entry.data, entry.size, DeflateForm::none);
+  if (!contents) refuse_npz(entry.name, "the deflated data are damaged");
+  return std::move(*contents);
 }
 
 LOCKSTEP_INLINE void check_npz_head(std::span<const std::byte> head, std::uint64_t size) {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (!text.starts_with("PK\x03\x04") && !text.starts_with("PK\x05\x06"))
-    throw DataError(concat({"npz: these ", size, " bytes are no zip file"}));
+    throw DataError(concat({"npz: these ", size, " bytes are no zip file", format_note(text)}));
 }
 
 }  // namespace detail

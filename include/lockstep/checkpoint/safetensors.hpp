@@ -33,6 +33,6 @@ void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size)
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/safetensors.ipp"
 #endif

@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/checkpoint/widen.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/half.hpp"
+#include "lockstep/core/json.hpp"
 #include "lockstep/core/json_text.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
@@ -38,82 +41,70 @@ struct SafetensorsEntry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// Receives the header's JSON from nlohmann::json::sax_parse, and accepts what the format has and
-/// nothing else: an object of objects whose values are texts or lists of numbers.
-class SafetensorsHeader {
+/// Receives the header's JSON, and accepts what the format has and nothing else: an object of
+/// objects whose values are texts or lists of numbers.
+class SafetensorsHeader final : public JsonEvents {
  public:
   [[nodiscard]] std::vector<SafetensorsEntry> take_entries() { return std::move(entries_); }
 
-  bool start_object(std::size_t) {
+  void begin_object() override {
     if (depth_ == 2 || list_ != nullptr) unexpected("an object");
     ++depth_;
-    return true;
   }
-  bool end_object() {
+  void end_object() override {
     if (--depth_ == 1 && !in_metadata_) {
       const SafetensorsEntry& entry = entries_.back();
       for (const std::string_view needed : {"dtype", "shape", "data_offsets"})
         if (!fields_.contains(needed))
-          refuse_safetensors(concat({"array '", entry.name, "' has no ", needed}));
+          refuse_safetensors(concat({"array ", in_quotes(entry.name), " has no ", needed}));
       if (entry.offsets.size() != 2)
-        refuse_safetensors(concat({"array '", entry.name, "' has ", entry.offsets.size(),
+        refuse_safetensors(concat({"array ", in_quotes(entry.name), " has ", entry.offsets.size(),
                                    " data_offsets, expected begin and end"}));
     }
-    return true;
   }
-  bool key(std::string& name) {
+  void key(std::string name) override {
     if (depth_ == 1) {
       if (!names_.insert(name).second)
-        refuse_safetensors(concat({"'", name, "' stands twice in the header"}));
+        refuse_safetensors(concat({in_quotes(name), " stands twice in the header"}));
       in_metadata_ = name == safetensors_metadata;
       if (!in_metadata_)
         entries_.push_back({.name = name, .dtype = {}, .shape = {}, .offsets = {}});
       fields_.clear();
     } else {
       if (!fields_.insert(name).second)
-        refuse_safetensors(concat({"'", name, "' stands twice in one object"}));
+        refuse_safetensors(concat({in_quotes(name), " stands twice in one object"}));
       if (!in_metadata_ && name != "dtype" && name != "shape" && name != "data_offsets")
-        refuse_safetensors(
-            concat({"array '", entries_.back().name, "' has the unknown field '", name, "'"}));
+        refuse_safetensors(concat({"array ", in_quotes(entries_.back().name),
+                                   " has the unknown field ", in_quotes(name)}));
     }
     key_ = std::move(name);
-    return true;
   }
-  bool string(std::string& text) {
-    if (depth_ != 2 || list_ != nullptr || (!in_metadata_ && key_ != "dtype")) unexpected("a text");
-    if (!in_metadata_) entries_.back().dtype = std::move(text);
-    return true;
-  }
-  bool start_array(std::size_t) {
+  void begin_array() override {
     if (depth_ != 2 || list_ != nullptr || in_metadata_ || key_ == "dtype") unexpected("a list");
     list_ = key_ == "shape" ? &entries_.back().shape : &entries_.back().offsets;
-    return true;
   }
-  bool end_array() {
-    list_ = nullptr;
-    return true;
-  }
-  bool number_unsigned(std::uint64_t number) {
-    if (list_ == nullptr) unexpected("a number");
-    if (list_->size() == most_extents)
-      refuse_safetensors(concat(
-          {"array '", entries_.back().name, "': a list has more than ", most_extents, " numbers"}));
-    list_->push_back(number);
-    return true;
-  }
-  bool number_integer(std::int64_t) { unexpected("a negative number"); }
-  bool number_float(double, const std::string&) { unexpected("a number that is not whole"); }
-  bool null() { unexpected("null"); }
-  bool boolean(bool) { unexpected("a truth value"); }
-  bool binary(nlohmann::json::binary_t&) { unexpected("binary data"); }
-  template <class Exception>
-  bool parse_error(std::size_t position, const std::string&, const Exception&) {
-    refuse_safetensors(concat({"the header is no JSON: error at its byte ", position}));
+  void end_array() override { list_ = nullptr; }
+  void value(JsonScalar value) override {
+    static constexpr std::string_view kinds[] = {
+        "null",  "a truth value", "a negative number", "a number", "a number that is not whole",
+        "a text"};
+    auto* const text = std::get_if<std::string>(&value);
+    const auto* const number = std::get_if<std::uint64_t>(&value);
+    if (text != nullptr && depth_ == 2 && list_ == nullptr && (in_metadata_ || key_ == "dtype")) {
+      if (!in_metadata_) entries_.back().dtype = std::move(*text);
+    } else if (number != nullptr && list_ != nullptr) {
+      if (list_->size() == most_extents)
+        refuse_safetensors(concat({"array ", in_quotes(entries_.back().name),
+                                   ": a list has more than ", most_extents, " numbers"}));
+      list_->push_back(*number);
+    } else {
+      unexpected(kinds[value.index()]);
+    }
   }
 
  private:
   [[noreturn, gnu::cold]] void unexpected(std::string_view what) const {
-    refuse_safetensors(concat({"unexpected ", what, " in the header at '", key_, "'"}));
+    refuse_safetensors(concat({"unexpected ", what, " in the header at ", in_quotes(key_)}));
   }
 
   std::vector<SafetensorsEntry> entries_;
@@ -142,19 +133,24 @@ LOCKSTEP_INLINE const SafetensorsType* safetensors_type(const SafetensorsEntry& 
   for (const SafetensorsType& type : safetensors_types)
     if (type.dtype == entry.dtype) return &type;
   if (leave_out_others) return nullptr;
-  refuse_safetensors(concat(
-      {"array '", entry.name, "' has dtype '", entry.dtype, "', expected F32, F64, F16 or BF16"}));
+  refuse_safetensors(concat({"array ", in_quotes(entry.name), " has dtype ", in_quotes(entry.dtype),
+                             ", expected F32, F64, F16 or BF16"}));
 }
 
 LOCKSTEP_INLINE void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size) {
   if (head.size() < 8)
     refuse_safetensors(concat({"these ", size, " bytes are no safetensors file"}));
+  // (A safetensors file may begin like anything, as it begins with a number.)
+  const auto note = [&] {
+    return format_note({reinterpret_cast<const char*>(head.data()), head.size()});
+  };
   const std::uint64_t header_size = get_number(head.data(), 8);
   if (header_size > safetensors_header_limit || header_size > size - 8)
-    refuse_safetensors(concat({"the header is said to have ", header_size, " bytes; the file has ",
-                               size, ", and at most ", safetensors_header_limit, " are read"}));
+    refuse_safetensors(
+        concat({"the header is said to have ", header_size, " bytes; the file has ", size,
+                ", and at most ", safetensors_header_limit, " are read", note()}));
   if (header_size == 0 || head[8] != std::byte{'{'})
-    refuse_safetensors("the header does not begin with '{'");
+    refuse_safetensors(concat({"the header does not begin with '{'", note()}));
 }
 
 }  // namespace detail
@@ -194,7 +190,11 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::
   const std::span<const std::byte> data = bytes.subspan(8 + static_cast<std::size_t>(header_size));
   const auto* const text = reinterpret_cast<const char*>(bytes.data() + 8);
   SafetensorsHeader header;
-  (void)nlohmann::json::sax_parse(text, text + header_size, &header);
+  try {
+    read_json({text, static_cast<std::size_t>(header_size)}, header);
+  } catch (const JsonError& error) {
+    refuse_safetensors(concat({"the header is no JSON: ", error.what()}));
+  }
 
   std::vector<SafetensorsEntry> entries = header.take_entries();
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
@@ -206,13 +206,14 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::
     const SafetensorsType* const type = safetensors_type(entry, leave_out_others);
     const auto [begin, end] = std::pair(entry.offsets[0], entry.offsets[1]);
     if (begin != at || end < begin || end > data.size())
-      refuse_safetensors(concat({"array '", entry.name, "' is at bytes ", begin, " to ", end,
-                                 ", expected a begin at ", at, " and an end up to ", data.size()}));
+      refuse_safetensors(
+          concat({"array ", in_quotes(entry.name), " is at bytes ", begin, " to ", end,
+                  ", expected a begin at ", at, " and an end up to ", data.size()}));
     at = end;
     if (type == nullptr) continue;
     if (array_size(entry.shape, type->size) != end - begin)
-      refuse_safetensors(concat({"array '", entry.name, "' ", shape_text(entry.shape), " of ",
-                                 entry.dtype, " cannot have ", end - begin, " bytes"}));
+      refuse_safetensors(concat({"array ", in_quotes(entry.name), " ", shape_text(entry.shape),
+                                 " of ", entry.dtype, " cannot have ", end - begin, " bytes"}));
     const auto elements =
         data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     SavedArray& array = arrays.emplace_back(SavedArray{

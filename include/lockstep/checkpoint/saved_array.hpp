@@ -54,6 +54,6 @@ inline constexpr std::size_t most_extents = 64;
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/saved_array.ipp"
 #endif

@@ -9,7 +9,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INLINE std::size_t scalar_size(std::string_view scalar) {
   if (scalar == scalar_name<float>()) return sizeof(float);
   if (scalar == scalar_name<double>()) return sizeof(double);
-  throw DataError(concat({"unknown scalar type '", scalar, "', expected float32 or float64"}));
+  throw DataError(
+      concat({"unknown scalar type ", in_quotes(scalar), ", expected float32 or float64"}));
 }
 
 LOCKSTEP_INLINE std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents,

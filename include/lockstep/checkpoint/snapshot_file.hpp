@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -36,8 +37,24 @@ struct SnapshotFile {
 [[nodiscard]] std::optional<SnapshotFile> read_snapshot(const std::string& path,
                                                         std::optional<std::uint64_t> expected = {});
 
+namespace detail {
+
+struct NewestSnapshot {
+  SnapshotFile file;
+  std::string path;
+  bool is_newest = true;  ///< else the newer file is of no use, and not worth keeping
+};
+
+/// Reads the newer of a file and its previous_generation that can be read, with a warning when it
+/// is the older one; nothing when there is neither. Throws DataError naming the files when none can
+/// be read. `what`: who reads; `remedy`: what to do then.
+[[nodiscard]] std::optional<NewestSnapshot> read_newest_snapshot(
+    const std::string& path, std::optional<std::uint64_t> expected, std::string_view what,
+    std::string_view remedy);
+
+}  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/snapshot_file.ipp"
 #endif

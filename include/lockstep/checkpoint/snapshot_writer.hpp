@@ -1,18 +1,37 @@
-// SnapshotWriter: writes snapshots to a file while training goes on.
+// SnapshotWriter: saves on a thread while training goes on.
 #pragma once
 
 #include <functional>
+#include <future>
 #include <mutex>
 #include <string>
 #include <utility>
 
-#include "lockstep/checkpoint/background_task.hpp"
 #include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Runs one task at a time, while its owner goes on. Only one thread may call the members. The
+/// destructor waits for the task and logs what it throws.
+class BackgroundTask {
+ public:
+  BackgroundTask() = default;
+  BackgroundTask(const BackgroundTask&) = delete;
+  BackgroundTask& operator=(const BackgroundTask&) = delete;
+  ~BackgroundTask();
+
+  [[nodiscard]] bool is_running() const;
+  /// Waits for the task before, and throws what it threw; then starts this one.
+  void start(std::function<void()> task);
+  /// Waits for the task, if there is one, and throws what it threw.
+  void finish();
+
+ private:
+  std::future<void> result_;
+};
 
 /// Writes snapshots to a file, one after the other, on a thread of its own (Task is BackgroundTask,
 /// or a test's). Only one thread may call the members.
@@ -91,3 +110,7 @@ class SnapshotWriter {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/checkpoint/snapshot_writer.ipp"
+#endif

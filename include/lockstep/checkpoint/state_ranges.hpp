@@ -27,6 +27,6 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53;
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/state_ranges.ipp"
 #endif

@@ -25,6 +25,7 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
   constexpr std::int64_t largest_int = std::numeric_limits<int>::max();
   check_range("iterations", state.iterations, 0, largest_count);
   check_range("accumulated_steps", state.accumulated_steps, 0, largest_count);
+  check_range("fit", state.fit, 0, largest_count);
   check_range("epoch", state.epoch, 0, largest_int - 1);
   check_range("step", state.step, 0, largest_count);
   check_range("data_iteration", state.data_iteration, 0, largest_count);

@@ -19,6 +19,6 @@ void mark_training_begun(const std::string& directory);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/training_end.ipp"
 #endif

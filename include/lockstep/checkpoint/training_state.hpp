@@ -12,10 +12,10 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The version of the file format that this library writes.
-inline constexpr std::uint32_t checkpoint_format_version = 3;
+inline constexpr std::uint32_t checkpoint_format_version = 1;
 
 /// A consistent snapshot between two steps. A file has its parts as named sections: "model" (from
-/// `scalar` to `world_size`), "fit" (from `epoch` to `epoch_steps`), "callbacks" and "objects",
+/// `scalar` to `world_size`), "fit" (from `epoch` to `class_weight`), "callbacks" and "objects",
 /// and then the arrays.
 struct TrainingState {
   std::string scalar;  ///< "float32" or "float64": the type of all arrays
@@ -36,7 +36,8 @@ struct TrainingState {
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;  ///< ranks of the run that saved it
 
-  std::int64_t epoch = 0;           ///< where fit goes on: in this epoch,
+  std::int64_t fit = 0;             ///< which fit of its model trains, from 1; 0: not known
+  std::int64_t epoch = 0;           ///< where it goes on: in this epoch,
   std::int64_t step = 0;            ///< after this many of its steps
   std::int64_t data_iteration = 0;  ///< number of the current pass over the data, or the next
   std::int64_t data_position = 0;   ///< global batches of that pass already used
@@ -47,8 +48,10 @@ struct TrainingState {
   std::int64_t samples = 0;           ///< in the source of the data
   std::int64_t samples_checksum = 0;  ///< CRC-32C of some of them (SourceFingerprint)
   std::int64_t epoch_steps = 0;       ///< steps of an epoch
+  std::string pipeline;               ///< PipelineDescription
+  std::vector<double> class_weight;   ///< of class 0, 1, ...
 
-  std::vector<State> callbacks;  ///< in the order in which fit was given them
+  std::vector<State> callbacks;  ///< with the name of each, see CallbackHooks
   std::vector<State> objects;    ///< those of a Checkpoint, in its order
 
   friend bool operator==(const TrainingState&, const TrainingState&) = default;

@@ -69,6 +69,6 @@ void refuse_weights_format(std::string_view caller, std::string_view path);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/weights_file.ipp"
 #endif

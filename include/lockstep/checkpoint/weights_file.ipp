@@ -8,12 +8,13 @@
 #include <utility>
 
 #include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/detail/checkpoint_header.hpp"
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
-#include "lockstep/checkpoint/size_limit.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/utf8.hpp"
 #include "lockstep/core/zip.hpp"
@@ -39,8 +40,8 @@ LOCKSTEP_INLINE void check_names(std::span<const SavedArray> arrays) {
     if (!is_utf8(array.name))
       throw DataError(concat({"weights: the name of array ", names.size(), " is no UTF-8"}));
     if (!names.insert(array.name).second)
-      throw DataError(
-          concat({"weights: two arrays are named '", array.name, "': no program could load them"}));
+      throw DataError(concat({"weights: two arrays are named ", in_quotes(array.name),
+                              ": no program could load them"}));
   }
 }
 
@@ -50,8 +51,9 @@ LOCKSTEP_INLINE void check_keras_head(std::string_view path, std::span<const std
   const std::string_view magic = is_archive ? "PK\3\4" : "\x89HDF\r\n\x1a\n";
   const std::string_view begin(reinterpret_cast<const char*>(head.data()), head.size());
   if (!begin.starts_with(magic))
-    throw DataError(concat({"expected a file of ", is_archive ? "zip" : "HDF5",
-                            ", which Keras 3 writes, and it does not begin like one"}));
+    throw DataError(
+        concat({"expected a file of ", is_archive ? "zip" : "HDF5",
+                ", which Keras 3 writes, and it does not begin like one", format_note(begin)}));
 }
 
 /// The file of weights in a .keras file.
@@ -72,9 +74,14 @@ LOCKSTEP_INLINE void refuse_foreign_format(std::string_view caller, std::string_
   for (const char* const extension : {".pt", ".pth", ".onnx"})
     if (path.ends_with(extension))
       throw ConfigurationError(
-          concat({caller, ": '", path, "': files of the kind ", extension, " are not ",
+          concat({caller, ": ", in_quotes(path), ": files of the kind ", extension, " are not ",
                   "written or read here: PyTorch and others read weights as .safetensors or .npz, ",
                   "and export_onnx writes a model for onnxruntime"}));
+  for (const char* const index : {".index.json", ".weights.json"})
+    if (path.ends_with(index))
+      throw ConfigurationError(concat(
+          {caller, ": ", in_quotes(path), ": an index of shards names the files that have the ",
+           "weights, and has none: give one file, which the program that wrote it can save"}));
 }
 
 }  // namespace detail
@@ -86,15 +93,16 @@ LOCKSTEP_INLINE void check_weights_path(std::string_view caller, std::string_vie
   const bool is_any = path.ends_with(".h5") || path.ends_with(".hdf5") || path.ends_with(".keras");
   if (is_any && !is_supported)
     throw ConfigurationError(
-        concat({caller, ": '", path, "': of Keras's files, ",
+        concat({caller, ": ", in_quotes(path), ": of Keras's files, ",
                 reading ? ".weights.h5 and .keras, which Keras 3 writes, are read"
                         : ".weights.h5 is written, which Keras 3 reads: choose such a name, or "
                           "another extension"}));
   if (is_any && detail::hdf5_codec == nullptr)
-    throw ConfigurationError(concat(
-        {caller, ": '", path, "': it is a file of HDF5, and this program has no library for ",
-         "them: link the CMake target lockstep::hdf5 to it "
-         "(find_package(lockstep COMPONENTS hdf5); Debian: libhdf5-dev)"}));
+    throw ConfigurationError(
+        concat({caller, ": ", in_quotes(path),
+                ": it is a file of HDF5, and this program has no library for ",
+                "them: link the CMake target lockstep::hdf5 to it "
+                "(find_package(lockstep COMPONENTS hdf5); Debian: libhdf5-dev)"}));
 }
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path,
@@ -160,7 +168,8 @@ LOCKSTEP_INLINE void refuse_weights_format(std::string_view caller, std::string_
   for (const char* const extension : {".safetensors", ".npz", ".h5", ".hdf5", ".keras"})
     if (path.ends_with(extension))
       throw ConfigurationError(
-          concat({caller, ": '", path, "': ", extension, " files have weights alone, and not what ",
+          concat({caller, ": ", in_quotes(path), ": ", extension,
+                  " files have weights alone, and not what ",
                   "this library needs to go on: choose another extension for the whole training ",
                   "state, or save the weights only"}));
 }

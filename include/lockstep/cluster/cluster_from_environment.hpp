@@ -46,6 +46,6 @@ namespace detail {
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/cluster_from_environment.ipp"
 #endif

@@ -78,7 +78,7 @@ LOCKSTEP_INLINE Cluster cluster_from(const Environment& environment) {
   if (taken) return cluster_of(environment, *taken);
   if (tf_config != nullptr &&
       std::string_view(tf_config).find_first_not_of(" \t\r\n") == std::string_view::npos)
-    log_line("warning: TF_CONFIG is set but empty; this process trains alone");
+    log_warning("TF_CONFIG is set but empty; this process trains alone");
   return {};
 }
 

@@ -22,6 +22,6 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/host_list.ipp"
 #endif

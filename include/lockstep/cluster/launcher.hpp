@@ -32,6 +32,8 @@ struct LaunchOptions {
   std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
   /// The same for a worker that keeps others waiting and has not agreed to stop.
   std::chrono::milliseconds hung_grace = std::chrono::seconds(8);
+  /// How long a process may be stopped (SIGSTOP) before it counts as one that hangs.
+  std::chrono::milliseconds stopped_grace = std::chrono::minutes(1);
 
   /// Throws ConfigurationError when the numbers make no sense.
   void validate() const {
@@ -67,10 +69,13 @@ struct LaunchOptions {
 /// that were started again have failure_grace to end. No worker is started again after a signal, or
 /// when a worker has failed for good.
 ///
-/// A worker that hangs (stopped, deadlocked, cut off) does not end, but the others lose it and tell
-/// the launcher (LOCKSTEP_NOTE_FD). A second later the launcher kills it, and it counts as ended
-/// with exit code 138. If several workers were lost, the launcher kills the one that most others
-/// have lost; in a tie, the one that the lowest rank has lost.
+/// A worker that hangs (stopped, deadlocked, cut off) does not end, but the others, or the
+/// parameter servers, lose it and tell the launcher (LOCKSTEP_NOTE_FD). A second later the launcher
+/// kills it, and it counts as ended with exit code 138. If several workers were lost, the launcher
+/// kills the one that most others have lost; in a tie, the one that the lowest rank has lost. So
+/// does one that is stopped for stopped_grace, in a start-up too. What is not noticed: a worker
+/// that has not connected yet and hangs without being stopped, before the others have waited twice
+/// for startup_timeout; and one whose callbacks do not return, before progress_timeout.
 ///
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which
 /// the last line on stderr names too; for a worker that was killed by signal S it is 128 + S. A
@@ -104,6 +109,6 @@ struct LaunchOptions {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/launcher.ipp"
 #endif

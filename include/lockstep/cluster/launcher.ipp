@@ -21,6 +21,7 @@
 #include "lockstep/cluster/detail/worker_group.hpp"
 #include "lockstep/cluster/detail/worker_note.hpp"
 #include "lockstep/cluster/launcher.hpp"
+#include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -86,7 +87,7 @@ class Launcher {
     } else if (note.kind == "waits" && other != nullptr) {
       other->keeps_others_waiting = true;
     } else if (note.kind == "lost" || note.kind == "missed" || note.kind == "follows") {
-      worker.lost_another = now;
+      if (!worker.task.is_server) worker.lost_another = now;  // a server goes on
       if (other == nullptr) return;  // in an elastic job: they know each other by other addresses
       if (note.kind == "lost")
         accusations_.lost(worker.index, other->index, std::string(note.text), now);
@@ -95,18 +96,26 @@ class Launcher {
     }
   }
 
-  // Kills a worker that its peers have lost, or wait for without end.
-  void kill_hung(Worker& worker, HungWorker hung) {
+  // Kills a worker that its peers have lost, or wait for without end. `how`: "lost to worker 0".
+  void kill_hung(Worker& worker, std::string how) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
     const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done() &&
                        (!worker.task.is_server || workers_.any_worker_lives());
     warn(
-        concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
-                "), but its process still exists: it is killed",
+        concat({worker.name(), " was ", how, ", but its process still exists: it is killed",
                 again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"})
                       : ""}));
-    worker.hung = std::move(hung);
+    worker.hung = std::move(how);
     worker.process.signal(SIGKILL);
+  }
+
+  // When a worker that is stopped counts as one that hangs. In an elastic job the others go on
+  // without it, and it may come back.
+  [[nodiscard]] std::optional<Clock::time_point> hangs_at(const Worker& worker) const {
+    const auto since = worker.process.stopped_since();
+    if (!since || worker.hung || !stage_.is(Stage::running) || elastic_.is_elastic())
+      return std::nullopt;
+    return *since + options_.stopped_grace;
   }
 
   static void warn(const std::string& text) { log_line(text, LogLevel::warning); }
@@ -197,8 +206,10 @@ class Launcher {
     auto next = Clock::now() + std::chrono::minutes(1);
     if (const auto due = accusations_.due()) next = std::min(next, *due);
     if (const auto due = servers_end_.due()) next = std::min(next, *due);
-    for (const Worker& worker : workers_)
+    for (const Worker& worker : workers_) {
       if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
+      if (const auto due = hangs_at(worker)) next = std::min(next, *due);
+    }
     if (const auto due = stage_.due()) next = std::min(next, *due);
     if (const auto in_vain = all_wait_in_vain_since())
       next = std::min(next, *in_vain + Accusations::time_to_settle);
@@ -214,7 +225,13 @@ class Launcher {
         start_again(worker);
         worker.came_back = true;
       }
-    if (auto hung = accusations_.verdict(now)) kill_hung(workers_[hung->worker], std::move(*hung));
+    if (const auto hung = accusations_.verdict(now))
+      kill_hung(workers_[hung->worker],
+                concat({"lost to ", workers_[hung->lost_to].name(), " (", hung->why, ")"}));
+    for (Worker& worker : workers_)
+      if (const auto due = hangs_at(worker); due && now >= *due)
+        kill_hung(worker,
+                  concat({"stopped (SIGSTOP) for ", duration_text(options_.stopped_grace)}));
     if (!accusations_.due()) servers_end_.keep(now);
     if (stage_.is(Stage::stopping) && now >= stage_.began() + options_.hung_grace)
       kill_those_that_delay_the_stop();
@@ -242,7 +259,7 @@ class Launcher {
     for (Worker& worker : workers_) {
       if (!worker.delays_stop()) continue;
       warn(concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
-      worker.hung.emplace();
+      worker.hung = "told to stop, kept the others waiting,";
       worker.process.signal(SIGKILL);
     }
   }

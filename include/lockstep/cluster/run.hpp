@@ -38,9 +38,9 @@ int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
 /// N copies of the program as a cluster on this machine (see launch_workers); in each copy, and in
 /// a program without that option, calls f() or f(argc, argv), with `--workers` left out of argv.
 /// Returns what f returns (0 for void). Beside `--workers`, `--restarts M` is the launcher's too:
-/// see LaunchOptions::restarts; and so is `--servers K`, for K parameter servers. `--hosts
-/// a:2,b:2`, or `--hostfile FILE` (see parse_host_file), does the same on other hosts, by ssh, or
-/// by `--ssh COMMAND`: see LaunchOptions::hosts.
+/// see LaunchOptions::restarts; and so is `--servers K`, for K parameter servers. Each without
+/// `--workers` is an error. `--hosts a:2,b:2`, or `--hostfile FILE` (see parse_host_file), does the
+/// same on other hosts, by ssh, or by `--ssh COMMAND`: see LaunchOptions::hosts.
 ///
 /// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a
 /// ConfigurationError, 138 for a lost worker; 1 for anything else. Preempted is no error: it ends
@@ -64,6 +64,6 @@ template <class F>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/run.ipp"
 #endif

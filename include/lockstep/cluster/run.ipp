@@ -124,7 +124,17 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
   const auto hosts = take_text(hosts_option, "hosts, such as a:2,b:2", arguments);
   const auto host_file = take_text(host_file_option, "a file with a host in each line", arguments);
   const int given = workers.has_value() + hosts.has_value() + host_file.has_value();
-  if (given == 0) return std::nullopt;
+  if (given == 0) {
+    for (const std::string_view flag : {servers_option.flag, restarts_option.flag, ssh_option})
+      if (take_text(flag, "a value", arguments))
+        throw ConfigurationError(
+            concat({flag, " is the launcher's, and goes with ",
+                    flag == servers_option.flag ? "--workers"
+                    : flag == ssh_option        ? "--hosts or --hostfile"
+                                                : "--workers, --hosts or --hostfile",
+                    ": give it, too, or put an option of the program's own behind --"}));
+    return std::nullopt;
+  }
   set_log_place({.task = std::string(log_task_of_launcher)});
   const char* const flag = workers ? "--workers" : hosts ? "--hosts" : "--hostfile";
   if (given > 1)
@@ -157,9 +167,8 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
 
 LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   std::fflush(stdout);
-  std::string line = concat({"error: ", what, "\n"});
-  if (logs_are_structured())
-    line = structured_log_line(std::string_view(line).substr(0, line.size() - 1));
+  const std::string line = logs_are_structured() ? structured_log_line(what, LogLevel::error)
+                                                 : concat({"error: ", what, "\n"});
   std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(code);
 }

@@ -21,6 +21,6 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/tf_config.ipp"
 #endif

@@ -13,14 +13,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What is known about the failure that ended a collective operation. `failed_rank`, `address`,
+/// What is known about the failure that ended a collective operation. The ranks, `address`,
 /// `reason` and `code` describe the cause and are the same on every rank that hears of it; the rest
 /// is this rank's own view.
 struct CollectiveFailure {
-  int failed_rank = -1;                 ///< the rank that failed first; -1: none can be blamed
-  std::string address{};                ///< its "host:port"; empty for a thread
-  std::string operation{};              ///< what this rank was doing: "all_reduce", "start-up", ...
-  std::int64_t step = -1;               ///< in training: updates that this rank had made; else -1
+  int failed_rank = -1;     ///< the worker that failed first, by its rank; -1: none can be blamed
+  int worker = -1;          ///< its place in the configured cluster, where that is another number
+  int replica = -1;         ///< the thread that failed: of that worker, or of this process if alone
+  std::string address{};    ///< its "host:port"; empty for a thread
+  std::string operation{};  ///< what this rank was doing: "all_reduce", "start-up", ...
+  std::int64_t step = -1;   ///< in training: updates that this rank had made; else -1
   std::uint64_t bytes_done = 0;         ///< bytes that this rank had received in the operation
   double seconds = 0;                   ///< time that this rank had spent in the operation
   std::string reason{};                 ///< "closed the connection", "std::bad_alloc", ...
@@ -40,9 +42,14 @@ class CollectiveError : public Error {
 
  private:
   [[gnu::cold]] static std::string message(const CollectiveFailure& failure) {
-    const std::string address = failure.address.empty() ? "" : concat({" (", failure.address, ")"});
-    const std::string culprit =
-        failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
+    std::string culprit;
+    if (failure.failed_rank >= 0)
+      culprit = concat({"worker ", failure.worker < 0 ? failure.failed_rank : failure.worker});
+    if (!culprit.empty() && !failure.address.empty())
+      culprit += concat({" (", failure.address, ")"});
+    if (failure.replica >= 0)
+      culprit += concat({culprit.empty() ? "" : ", ", "replica ", failure.replica});
+    if (!culprit.empty()) culprit += " failed: ";
     const auto tenths = std::llround(failure.seconds * 10);
     const std::string step = failure.step < 0 ? "" : concat({" in step ", failure.step + 1});
     return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(),

@@ -1,4 +1,4 @@
-// Aligned memory that is allocated once.
+// Aligned memory, on huge pages where it is large.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,15 @@
 #include <new>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/huge_pages.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+/// Asks for huge pages where untouched memory spans whole ones: one page fault instead of 512. Many
+/// systems give them only on request. Does not ask for the parts at either end, which would cost
+/// memory. The system may refuse.
+void ask_for_huge_pages(std::byte* data, std::size_t size) noexcept;
 
 inline constexpr std::size_t cache_line = 64;
 
@@ -57,6 +63,6 @@ class Buffer {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/buffer.ipp"
 #endif

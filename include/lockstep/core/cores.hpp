@@ -81,6 +81,6 @@ class UnpinnedThread {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/cores.ipp"
 #endif

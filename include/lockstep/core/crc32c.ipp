@@ -1,8 +1,8 @@
 #pragma once
 
+#include "lockstep/core/crc32.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/crc32c_instruction.hpp"
-#include "lockstep/core/crc_tables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

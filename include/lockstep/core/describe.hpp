@@ -9,11 +9,9 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-/// The shortest text that reads back as `value`, whatever the locale: "0.01", "1e-07", "nan".
-[[nodiscard]] std::string number_text(double value);
 
 /// An option's name and value, as text.
 struct Option {
@@ -35,6 +33,6 @@ struct Option {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/describe.ipp"
 #endif

@@ -1,15 +1,8 @@
 #pragma once
 
-#include <charconv>
-
 #include "lockstep/core/describe.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-LOCKSTEP_INLINE std::string number_text(double value) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
-}
 
 LOCKSTEP_INLINE std::string describe(std::string_view name, std::initializer_list<Option> options) {
   std::string text(name);

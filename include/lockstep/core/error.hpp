@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -20,11 +21,12 @@ enum class ExitCode : int {
 };
 
 /// Base of all exceptions that lockstep throws. The message names the caller and the place, what
-/// was expected, what was found, and what to do.
+/// was expected, what was found, and what to do. What it takes from files and peers can harm no
+/// terminal and no log: see printable_message.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ExitCode code = ExitCode::failure)
-      : std::runtime_error(message), code_(code) {}
+      : std::runtime_error(printable_message(message)), code_(code) {}
 
   /// The exit code that lockstep::run returns when this error ends the program.
   [[nodiscard]] ExitCode exit_code() const noexcept { return code_; }

@@ -1,12 +1,12 @@
 // Texts and numbers in JSON.
 #pragma once
 
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -35,11 +35,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   const double size = std::abs(number);
   const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
-  char digits[40];
-  std::string text(digits,
-                   std::to_chars(digits, digits + sizeof digits, number,
-                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
-                       .ptr);
+  std::string text = number_text(number, fixed ? NumberForm::fixed : NumberForm::scientific);
   if (fixed && text.find('.') == std::string::npos) text += ".0";
   return text;
 }

@@ -43,7 +43,6 @@ void find_log_place_by(LogPlace (*find)()) noexcept;
 /// The name that a user has given to the run (LOCKSTEP_RUN_ID), or empty.
 [[nodiscard]] std::string given_run_name();
 
-/// The line for a text, which may begin with its level, "warning: " or "error: ":
 /// {"time":"2026-11-22T18:30:00.123Z","level":"info","task":"worker","index":1,"rank":1,"run":"7",
 /// "message":"..."} and a new line. What is not known, or does not exist, is left out.
 [[nodiscard]] std::string structured_log_line(std::string_view text,
@@ -53,11 +52,14 @@ void find_log_place_by(LogPlace (*find)()) noexcept;
 
 /// Writes "lockstep: <text>" and a new line to stderr, in one piece, so that the lines of several
 /// threads and processes do not mix; with LOCKSTEP_LOG=json in the environment, a structured line,
-/// which alone shows the level of a text that does not begin with "warning: " or "error: ".
+/// which alone shows the level.
 void log_line(std::string_view text, LogLevel level = LogLevel::info) noexcept;
+
+/// The same for a warning, as which a line of plain text shows it too: "lockstep: warning: <text>".
+void log_warning(std::string_view text) noexcept;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/log.ipp"
 #endif

@@ -91,15 +91,9 @@ LOCKSTEP_INLINE std::string utc_text(std::chrono::system_clock::time_point time)
 }
 
 LOCKSTEP_INLINE std::string structured_log_line(std::string_view text, LogLevel level) {
-  std::string_view name = level == LogLevel::info      ? "info"
-                          : level == LogLevel::warning ? "warning"
-                                                       : "error";
-  for (const std::string_view each : {"warning", "error"})
-    if (text.starts_with(each) && text.substr(each.size()).starts_with(": ")) {
-      name = each;
-      text.remove_prefix(each.size() + 2);
-      break;
-    }
+  const std::string_view name = level == LogLevel::info      ? "info"
+                                : level == LogLevel::warning ? "warning"
+                                                             : "error";
   const LogPlace place = KnownLogPlace::get().place();
   const std::string given = given_run_name();
   const std::string& run = given.empty() ? place.run : given;
@@ -112,23 +106,28 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text, LogLevel 
                  ",\"message\":", json_text(text), "}\n"});
 }
 
+/// `mark`: what a line of plain text has before the text.
+LOCKSTEP_INLINE void put_log(std::string_view mark, std::string_view text,
+                             LogLevel level) noexcept {
+  try {
+    const std::string line = logs_are_structured()
+                                 ? structured_log_line(text, level)
+                                 : concat({"lockstep: ", mark, printable_message(text), "\n"});
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  } catch (...) {  // out of memory: the program goes on without the line
+  }
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void log_line(std::string_view text, LogLevel level) noexcept {
-  try {
-    std::string line;
-    if (detail::logs_are_structured()) {
-      line = detail::structured_log_line(text, level);
-    } else {
-      line = "lockstep: ";
-      line += text;
-      line += '\n';
-    }
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  } catch (...) {  // out of memory: the program goes on without the line
-  }
+  detail::put_log("", text, level);
+}
+
+LOCKSTEP_INLINE void log_warning(std::string_view text) noexcept {
+  detail::put_log("warning: ", text, LogLevel::warning);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -18,7 +18,8 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
 /// literal: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Versions 1 to 3.
 class NpyHeader {
  public:
-  /// Reads what `npy` begins with. Throws DataError, beginning with `caller`.
+  /// Reads what `npy` begins with. Throws DataError, beginning with `caller`, also for a structured
+  /// array.
   NpyHeader(std::string caller, std::span<const std::byte> npy);
 
   /// The type of the elements in NumPy's words, '<f4'.
@@ -35,6 +36,7 @@ class NpyHeader {
   bool accept(char c);
   void expect(char c);
   std::string_view quoted();
+  [[noreturn]] void refuse_structured() const;
   bool truth();
   void tuple();
 
@@ -46,8 +48,11 @@ class NpyHeader {
   std::size_t size_ = 0;
 };
 
+/// A type of NumPy's with its name in words: "'|i1' (int8)", "'>f4' (float32, big-endian)".
+[[nodiscard, gnu::cold]] std::string npy_type_text(std::string_view descr);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/npy_header.ipp"
 #endif

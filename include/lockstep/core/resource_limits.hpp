@@ -14,8 +14,12 @@ enum class Resource : std::uint8_t { threads, memory, file_size };
 /// RLIMIT_NPROC (ulimit -u) 100, pids.max of the control group 512". Empty when none is.
 [[nodiscard, gnu::cold]] std::string limits_text(Resource resource);
 
+/// What the error of a system call means; of too many open files also how many there may be, and
+/// what raises that.
+[[nodiscard, gnu::cold]] std::string system_error_text(int code);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/resource_limits.ipp"
 #endif

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <string_view>
 
@@ -64,6 +66,15 @@ LOCKSTEP_INLINE std::string limits_text(Resource resource) {
       add_limit(RLIMIT_FSIZE, "RLIMIT_FSIZE (ulimit -f) in bytes");
       break;
   }
+  return text;
+}
+
+LOCKSTEP_INLINE std::string system_error_text(int code) {
+  std::string text = std::strerror(code);
+  rlimit limit{};
+  if (code == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    text += concat({"; this process may have ", static_cast<std::uint64_t>(limit.rlim_cur),
+                    " (RLIMIT_NOFILE): raise the limit (ulimit -n 1024)"});
   return text;
 }
 

@@ -93,6 +93,6 @@ using SequenceOf = typename detail::SequenceOfTokens<Positions, Token>::Type;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/shape.ipp"
 #endif

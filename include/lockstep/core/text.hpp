@@ -47,12 +47,35 @@ class TextPiece {
 /// made, and chains of `+` and std::to_string are slow to compile.
 [[nodiscard, gnu::cold]] std::string concat(std::initializer_list<TextPiece> pieces);
 
-/// Makes a text from a peer fit for a log: control characters become '?', and the text is cut after
-/// `most` bytes.
-[[nodiscard, gnu::cold]] std::string printable(std::string_view text, std::size_t most);
+/// The shortest text that reads back as `value`: "0.01", "1e-07", "nan".
+[[nodiscard]] std::string number_text(double value);
+
+/// f, e and g of printf.
+enum class NumberForm : std::uint8_t { fixed, scientific, general };
+
+/// A number as printf writes it in the locale "C", with so many `digits` behind the point (of
+/// `general`, in all); below 0: with the fewest that read back as itself. All numbers in messages,
+/// logs and names of files are written here: printf and streams follow the program's locale, which
+/// may have another point.
+[[nodiscard]] std::string number_text(double value, NumberForm form, int digits = -1);
+
+/// The last `digits` hexadecimal digits of a number: "0000e9b6".
+[[nodiscard]] std::string hex_text(std::uint64_t number, std::size_t digits);
+
+/// Makes foreign text (of a file, a peer, a command line) fit for a message: what is no character
+/// that can be seen (control characters, marks of direction, bytes that are no UTF-8) becomes '?',
+/// and the text is cut after `most` bytes.
+[[nodiscard, gnu::cold]] std::string printable(std::string_view text, std::size_t most = 300);
+
+/// The same in quotes: "'text'".
+[[nodiscard, gnu::cold]] std::string in_quotes(std::string_view text, std::size_t most = 300);
+
+/// Makes a whole message fit, whatever it was put together of, as every Error and log line does:
+/// the same, but it may have several lines, and is cut after 16 KiB.
+[[nodiscard, gnu::cold]] std::string printable_message(std::string_view text);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/text.ipp"
 #endif

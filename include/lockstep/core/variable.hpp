@@ -1,18 +1,185 @@
-// Descriptions of a layer's variables: names, shapes, initial values.
+// Variables of layers: name, shape, initial values, penalty, constraint.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/constraint.hpp"
-#include "lockstep/core/initializer.hpp"
-#include "lockstep/core/regularizer.hpp"
+#include "lockstep/core/random.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Values are made zero where they are negative, or scaled so that norms lie within bounds.
+///
+/// A norm is the root of the sum of squares over `axes` dimensions from number `axis` on: for each
+/// index of the other dimensions there is one. (Keras's axis=0 is the default, its axis=[0, 1, 2],
+/// for kernels of Conv2D, is .axes = 3.)
+///
+///   desired = rate * clip(norm, minimum, maximum) + (1 - rate) * norm
+///   v *= desired / (1e-7 + norm)
+struct Constraint {
+  enum class Kind : unsigned char { none, non_negative, norm };
+
+  Kind kind = Kind::none;
+  double minimum = 0;
+  double maximum = std::numeric_limits<double>::max();
+  double rate = 1;
+  std::size_t axis = 0;
+  std::size_t axes = 1;
+
+  friend constexpr bool operator==(const Constraint&, const Constraint&) = default;
+};
+
+// By Keras's names, with its defaults. For options of layers:
+// `DenseOptions{.kernel_constraint = MaxNorm{3}}`.
+
+struct NonNeg {
+  constexpr operator Constraint() const { return {.kind = Constraint::Kind::non_negative}; }
+};
+
+/// Norms are at most max_value.
+struct MaxNorm {
+  double max_value = 2;
+  std::size_t axis = 0;
+  std::size_t axes = 1;
+  constexpr operator Constraint() const {
+    return {.kind = Constraint::Kind::norm, .maximum = max_value, .axis = axis, .axes = axes};
+  }
+};
+
+/// Norms are 1.
+struct UnitNorm {
+  std::size_t axis = 0;
+  std::size_t axes = 1;
+  constexpr operator Constraint() const {
+    return {.kind = Constraint::Kind::norm, .minimum = 1, .maximum = 1, .axis = axis, .axes = axes};
+  }
+};
+
+/// Norms are brought between the two bounds, by a part of the way.
+struct MinMaxNorm {
+  double min_value = 0;
+  double max_value = 1;
+  double rate = 1;  ///< that part, in (0, 1]
+  std::size_t axis = 0;
+  std::size_t axes = 1;
+  constexpr operator Constraint() const {
+    return {.kind = Constraint::Kind::norm,
+            .minimum = min_value,
+            .maximum = max_value,
+            .rate = rate,
+            .axis = axis,
+            .axes = axes};
+  }
+};
+
+/// l1 * (sum of |v|) + l2 * (sum of v^2), as in Keras. That of a variable is added to the mean loss
+/// of each batch, and to what evaluate reports; its gradient to the mean gradient, before clipping.
+/// It counts once, however many replicas there are. Both numbers are at least 0.
+struct Regularizer {
+  double l1 = 0;
+  double l2 = 0;
+
+  [[nodiscard]] constexpr bool is_none() const noexcept { return l1 == 0 && l2 == 0; }
+  friend constexpr bool operator==(const Regularizer&, const Regularizer&) = default;
+};
+
+// By Keras's names, with its defaults. For options of layers:
+// `DenseOptions{.kernel_regularizer = L2{1e-4}}`.
+
+struct L1 {
+  double l1 = 0.01;
+  constexpr operator Regularizer() const { return {.l1 = l1}; }
+};
+
+struct L2 {
+  double l2 = 0.01;
+  constexpr operator Regularizer() const { return {.l2 = l2}; }
+};
+
+using L1L2 = Regularizer;
+
+/// Number of inputs and outputs of one unit, as the glorot and he initialisers use them (for a
+/// convolution, times the receptive field).
+struct Fans {
+  std::size_t in = 1;
+  std::size_t out = 1;
+};
+
+/// An array that is to be filled.
+struct InitialArray {
+  std::span<const std::size_t> shape;
+  Fans fans{};
+  std::span<double> values;  ///< row-major
+};
+
+/// The numbers that an initialiser is told; what they mean is its own affair.
+struct InitializerNumbers {
+  double first = 0;
+  double second = 0;
+  friend constexpr bool operator==(const InitializerNumbers&, const InitializerNumbers&) = default;
+};
+
+/// How an initialiser with numbers works: it draws an element, or fills an array at once.
+struct InitializerMethod {
+  double (*draw)(RandomStream&, Fans, InitializerNumbers) = nullptr;
+  void (*fill)(RandomStream&, const InitialArray&, InitializerNumbers) = nullptr;
+};
+
+/// Gives the initial values of a variable: a function that draws an element, which is what a user's
+/// own initialiser mostly is, or a method and its numbers. None gives zeros.
+/// @code
+/// constexpr lockstep::Initializer small = [](lockstep::RandomStream& random, lockstep::Fans) {
+///   return random.uniform(-0.01, 0.01);
+/// };
+/// @endcode
+class Initializer {
+ public:
+  using Function = double (*)(RandomStream&, Fans);
+
+  constexpr Initializer() = default;
+  template <std::convertible_to<Function> F>
+  constexpr Initializer(F function) : function_(function) {}
+  constexpr Initializer(const InitializerMethod& method, InitializerNumbers numbers)
+      : method_(&method), numbers_(numbers) {}
+
+  /// May be null.
+  [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }
+  [[nodiscard]] constexpr InitializerNumbers numbers() const noexcept { return numbers_; }
+
+  /// An element. (Not of a method that fills arrays at once.)
+  [[nodiscard]] double operator()(RandomStream& random, Fans fans) const {
+    if (method_ != nullptr) return method_->draw(random, fans, numbers_);
+    return function_ != nullptr ? function_(random, fans) : 0.0;
+  }
+
+  /// All elements of an array, row-major. Throws ConfigurationError if the method does not take an
+  /// array of this shape.
+  template <class T>
+  void fill(RandomStream& random, std::span<const std::size_t> shape, Fans fans,
+            std::span<T> values) const {
+    if (method_ == nullptr || method_->fill == nullptr) {
+      for (T& value : values) value = static_cast<T>((*this)(random, fans));
+      return;
+    }
+    std::vector<double> all(values.size());
+    method_->fill(random, {shape, fans, all}, numbers_);
+    for (std::size_t i = 0; i < all.size(); ++i) values[i] = static_cast<T>(all[i]);
+  }
+
+  friend constexpr bool operator==(const Initializer&, const Initializer&) = default;
+
+ private:
+  Function function_ = nullptr;
+  const InitializerMethod* method_ = nullptr;
+  InitializerNumbers numbers_{};
+};
 
 /// One array of a layer, in canonical layout: row-major, the last extent fastest, Keras's order of
 /// dimensions (Dense: inputs x units; Conv2D: height x width x input channels x filters).

@@ -49,15 +49,15 @@ LOCKSTEP_INLINE std::size_t find_zip_end(std::span<const std::byte> zip) {
 LOCKSTEP_INLINE std::size_t locate_zip_data(std::span<const std::byte> files, std::uint64_t offset,
                                             std::uint64_t size, ZipEntry& entry) {
   if (offset > files.size() || files.size() - offset < zip_local_size)
-    refuse_zip(concat({"entry '", entry.name, "' lies behind the end"}));
+    refuse_zip(concat({"entry ", in_quotes(entry.name), " lies behind the end"}));
   const std::span<const std::byte> local = files.subspan(static_cast<std::size_t>(offset));
   const std::uint64_t name_size = get_number(local.data() + 26, 2);
   const std::uint64_t head = zip_local_size + name_size + get_number(local.data() + 28, 2);
   if (get_number(local.data(), 4) != zip_local_mark || head > local.size() ||
       size > local.size() - head)
-    refuse_zip(concat({"entry '", entry.name, "' is damaged or cut off"}));
+    refuse_zip(concat({"entry ", in_quotes(entry.name), " is damaged or cut off"}));
   if (zip_text(local.subspan(zip_local_size, static_cast<std::size_t>(name_size))) != entry.name)
-    refuse_zip(concat({"entry '", entry.name, "' has another name in its own header"}));
+    refuse_zip(concat({"entry ", in_quotes(entry.name), " has another name in its own header"}));
   entry.data = local.subspan(static_cast<std::size_t>(head), static_cast<std::size_t>(size));
   return static_cast<std::size_t>(offset + head + size);
 }
@@ -100,15 +100,15 @@ LOCKSTEP_INLINE std::vector<ZipEntry> read_zip_directory(std::span<const std::by
                  .crc = static_cast<std::uint32_t>(get_number(record + 16, 4)),
                  .size = static_cast<std::uint32_t>(size)});
     directory = directory.subspan(record_size);
-    if ((flags & 1) != 0) refuse_zip(concat({"entry '", entry.name, "' is encrypted"}));
+    if ((flags & 1) != 0) refuse_zip(concat({"entry ", in_quotes(entry.name), " is encrypted"}));
     if (method != 0 && method != 8)
-      refuse_zip(concat({"entry '", entry.name, "' has compression ", method,
+      refuse_zip(concat({"entry ", in_quotes(entry.name), " has compression ", method,
                          ", expected 0 (stored) or 8 (deflated)"}));
     if (packed == zip64_mark || size == zip64_mark || offset == zip64_mark)
-      refuse_zip(concat(
-          {"entry '", entry.name, "' needs zip64, which is not supported: it has 4 GiB or more"}));
+      refuse_zip(concat({"entry ", in_quotes(entry.name),
+                         " needs zip64, which is not supported: it has 4 GiB or more"}));
     if (method == 0 && packed != size)
-      refuse_zip(concat({"entry '", entry.name, "' has two different sizes"}));
+      refuse_zip(concat({"entry ", in_quotes(entry.name), " has two different sizes"}));
     ranges.emplace_back(static_cast<std::size_t>(offset),
                         locate_zip_data(files, offset, packed, entry));
   }

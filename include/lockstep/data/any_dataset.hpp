@@ -13,10 +13,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
-#include "lockstep/data/clone_ptr.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
+#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

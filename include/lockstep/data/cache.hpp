@@ -10,7 +10,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
@@ -18,6 +17,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
+
 class CacheStore;
 }
 
@@ -71,6 +71,6 @@ class Cache {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/cache.ipp"
 #endif

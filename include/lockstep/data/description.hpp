@@ -17,11 +17,19 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A pipeline in words, from its source on. Its stages add to it, each after the one before it.
 struct PipelineDescription {
-  std::string text;             ///< "from_tensor_slices -> shuffle(60000) -> repeat -> batch(128)"
-  std::int64_t batch_size = 0;  ///< samples in a global batch; 0: not known
+  std::string text;              ///< "from_tensor_slices -> shuffle(60000) -> repeat -> batch(128)"
+  std::int64_t batch_size = 0;   ///< samples in a global batch; 0: not known
+  bool drops_remainder = false;  ///< fewer samples than a batch are left out
+  bool is_reshuffled = false;    ///< each pass has another order
+  bool is_part_of_reshuffled = false;  ///< and a part of it is taken: other samples in each pass
 
   /// Adds a stage: its name and its options.
   void add(std::initializer_list<TextPiece> stage);
+  /// Adds a stage that leaves out items by their place.
+  void add_part(std::initializer_list<TextPiece> stage, bool leaves_some = true) {
+    add(stage);
+    is_part_of_reshuffled = is_part_of_reshuffled || (is_reshuffled && leaves_some);
+  }
 };
 
 /// The size of a source, and a checksum of some of its samples: equal for equal contents.
@@ -53,6 +61,6 @@ namespace detail {
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/description.ipp"
 #endif

@@ -13,11 +13,8 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/concepts.hpp"
-#include "lockstep/data/distribution_context.hpp"
-#include "lockstep/data/shard.hpp"
-#include "lockstep/data/shard_decision.hpp"
+#include "lockstep/data/sharding.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -8,7 +8,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/stage.hpp"
 
@@ -52,6 +51,6 @@ class Enumerate {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/enumerate.ipp"
 #endif

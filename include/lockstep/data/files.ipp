@@ -7,7 +7,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/shard.hpp"
+#include "lockstep/data/sharding.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -95,16 +95,16 @@ void copy_in(const U* in, TensorView<T> view, std::size_t first, std::size_t cou
       view(first + s, f) = static_cast<T>(in[s * view.features() + f]);
 }
 
-LOCKSTEP_INSTANCE(void gather<float, std::uint8_t>(const Tensor<std::uint8_t>&,
-                                                   std::span<const std::int64_t>,
-                                                   TensorView<float>));
-LOCKSTEP_INSTANCE(void gather<float, float>(const Tensor<float>&, std::span<const std::int64_t>,
-                                            TensorView<float>));
-LOCKSTEP_INSTANCE(void gather<double, std::uint8_t>(const Tensor<std::uint8_t>&,
-                                                    std::span<const std::int64_t>,
-                                                    TensorView<double>));
-LOCKSTEP_INSTANCE(void gather<double, float>(const Tensor<float>&, std::span<const std::int64_t>,
-                                             TensorView<double>));
+LOCKSTEP_EXTERN(void gather<float, std::uint8_t>(const Tensor<std::uint8_t>&,
+                                                 std::span<const std::int64_t>, TensorView<float>));
+LOCKSTEP_EXTERN(void gather<float, float>(const Tensor<float>&, std::span<const std::int64_t>,
+                                          TensorView<float>));
+LOCKSTEP_EXTERN_DOUBLE(void gather<double, std::uint8_t>(const Tensor<std::uint8_t>&,
+                                                         std::span<const std::int64_t>,
+                                                         TensorView<double>));
+LOCKSTEP_EXTERN_DOUBLE(void gather<double, float>(const Tensor<float>&,
+                                                  std::span<const std::int64_t>,
+                                                  TensorView<double>));
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

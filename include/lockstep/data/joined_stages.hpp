@@ -1,21 +1,31 @@
-// What stages that take their samples from several pipelines have in common.
+// Stages of several pipelines: ConcatenateDataset, Interleave, SampleFromDatasets, Zip.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/description.hpp"
+#include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Pipelines of samples behind one type, for lists of them. Every pipeline that is not batched
+/// converts to it.
+using AnyPipeline = Pipeline<AnyStage>;
+
+namespace detail {
+
+[[nodiscard]] std::vector<AnyStage> stages_of(const std::vector<AnyPipeline>& pipelines);
 
 /// Several pipelines ("branches") whose samples have one size. Sample i of branch b of B has the
 /// number i * B + b here, so numbers stay different and a sample knows its branch. Each branch has
@@ -72,8 +82,178 @@ class JoinedStages {
   Scratch targets_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}  // namespace detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+/// The samples of the first dataset, then those of the second, and so on. Their sizes must be
+/// equal. `Pipeline::concatenate` makes it.
+class ConcatenateDataset : public detail::JoinedStages {
+ public:
+  explicit ConcatenateDataset(std::vector<AnyStage> branches)
+      : JoinedStages("concatenate", std::move(branches)) {}
+
+  void begin(Pass pass);
+  bool next(Element& element);
+  std::int64_t advance(std::int64_t n);
+  /// The sum; infinite when one is, else unknown when one is.
+  [[nodiscard]] std::int64_t cardinality() const { return total_cardinality(); }
+  void describe(PipelineDescription& description) const {
+    description.add({"concatenate", describe_branches(branches_)});
+  }
+
+ private:
+  std::size_t current_ = 0;
+};
+
+struct InterleaveOptions {
+  std::int64_t cycle_length = 0;  ///< how many datasets take turns; 0: all
+  std::int64_t block_length = 1;  ///< samples in a turn
+};
+
+/// `block_length` samples of each of the first `cycle_length` datasets in turn. The place of a
+/// dataset that has ended is taken by the next one of the list when its turn comes, as in tf.data.
+class Interleave : public detail::JoinedStages {
+ public:
+  /// Throws ConfigurationError when there are no datasets, for a negative cycle_length and for a
+  /// block_length below 1.
+  Interleave(std::vector<AnyStage> branches, InterleaveOptions options);
+
+  void begin(Pass pass);
+  bool next(Element& element);
+  std::int64_t advance(std::int64_t n);
+  /// The sum; infinite when one is, else unknown when one is.
+  [[nodiscard]] std::int64_t cardinality() const { return total_cardinality(); }
+  void describe(PipelineDescription& description) const;
+
+ private:
+  /// The dataset whose turn it is, or the number of datasets when all have ended.
+  [[nodiscard]] std::size_t turn();
+  void end_turn() noexcept;
+  void taken(std::int64_t samples) noexcept;
+
+  InterleaveOptions options_;
+  std::vector<std::size_t>
+      cycle_;  ///< the datasets that take turns; branches_.size() for an empty place
+  std::size_t place_ = 0;
+  std::int64_t in_turn_ = 0;  ///< samples of the running turn
+  std::size_t opened_ = 0;
+  std::size_t ended_ = 0;
+};
+
+/// @code
+/// interleave({from_csv("a.csv", columns), from_csv("b.csv", columns)}, {.block_length = 16})
+/// @endcode
+template <class Made = Interleave>
+[[nodiscard]] Pipeline<Made> interleave(const std::vector<AnyPipeline>& datasets,
+                                        InterleaveOptions options = {}) {
+  return Pipeline<Made>(Made(detail::stages_of(datasets), options));
+}
+
+struct SampleFromDatasetsOptions {
+  std::vector<double> weights = {};        ///< of the datasets, in any unit; empty: all alike
+  std::optional<std::uint64_t> seed = {};  ///< without one, the run's
+  bool stop_on_empty_dataset =
+      false;  ///< ends where a drawn dataset has ended, instead of leaving it out
+  bool rerandomize_each_iteration = true;  ///< else the same choice in every pass
+};
+
+/// Each sample is the next one of a dataset that is drawn with its weight. A dataset that has ended
+/// is left out from there on.
+class SampleFromDatasets : public detail::JoinedStages {
+ public:
+  /// Throws ConfigurationError when there are no datasets, and unless there is a finite weight of
+  /// at least 0 for each, one of them above 0.
+  SampleFromDatasets(std::vector<AnyStage> branches, SampleFromDatasetsOptions options);
+
+  void begin(Pass pass);
+  bool next(Element& element);
+  std::int64_t advance(std::int64_t n);
+  /// Infinite when one is (with stop_on_empty_dataset: when all are), else unknown, as in tf.data.
+  /// Datasets of weight 0 do not count.
+  [[nodiscard]] std::int64_t cardinality() const;
+  void describe(PipelineDescription& description) const;
+
+ private:
+  /// The number of a dataset that has not ended, or that of datasets when there is none.
+  [[nodiscard]] std::size_t draw();
+  void leave_out(std::size_t branch);
+
+  SampleFromDatasetsOptions options_;
+  std::vector<double> left_;  ///< the weights; 0 for a dataset that has ended
+  RandomStream random_{RandomKey(0)};
+};
+
+/// @code
+/// sample_from_datasets({positive.repeat(), negative.repeat()}, {.weights = {0.5, 0.5}}).batch(64)
+/// @endcode
+template <class Made = SampleFromDatasets>
+[[nodiscard]] Pipeline<Made> sample_from_datasets(const std::vector<AnyPipeline>& datasets,
+                                                  SampleFromDatasetsOptions options = {}) {
+  return Pipeline<Made>(Made(detail::stages_of(datasets), std::move(options)));
+}
+
+/// Sample i of the first dataset together with sample i of the second; ends with the shorter one.
+/// The first becomes the sample and the second its target, as fit takes the pairs of tf.data. (All
+/// of each: a dataset with targets gives its samples, and behind them its targets.) A sample has
+/// the number that it has in the first dataset. Its weights are those of either dataset; begin
+/// throws DataError when both have some.
+class Zip {
+ public:
+  using item_type = Element;
+  static constexpr std::uint64_t depth = AnyStage::depth;
+
+  Zip(AnyStage first, AnyStage second);
+
+  void begin(Pass pass);
+  bool next(Element& element);
+  std::int64_t advance(std::int64_t n);
+  /// The smaller one; unknown when one is.
+  [[nodiscard]] std::int64_t cardinality() const;
+  [[nodiscard]] std::size_t sample_size() const {
+    return branches_[0].sample_size() + branches_[0].target_size() - branches_[0].weight_size();
+  }
+  [[nodiscard]] std::size_t target_size() const {
+    return branches_[1].sample_size() + branches_[1].target_size() + branches_[0].weight_size();
+  }
+  [[nodiscard]] std::size_t weight_size() const {
+    return branches_[0].weight_size() + branches_[1].weight_size();
+  }
+  [[nodiscard]] std::int64_t num_files() const {
+    return detail::JoinedStages::fewest_files(branches_);
+  }
+  void shard_files(int num_shards, int index);
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const;
+  void describe(PipelineDescription& description) const {
+    description.add({"zip", detail::JoinedStages::describe_branches(branches_)});
+  }
+  [[nodiscard]] SourceFingerprint fingerprint() const {
+    return detail::JoinedStages::joined_fingerprint(branches_);
+  }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    return branches_[0].sample_name(i);
+  }
+  void read(ElementSpan samples, TensorView<float> x, TensorView<float> y);
+  void read(ElementSpan samples, TensorView<double> x, TensorView<double> y);
+
+ private:
+  template <class T>
+  void read_both(ElementSpan samples, TensorView<T> x, TensorView<T> y);
+
+  std::vector<AnyStage> branches_;
+  ElementBatch selected_;
+  detail::Scratch target_;  ///< of the first dataset, with its weights
+};
+
+/// A pipeline of pairs: see Zip. Options are those of the first dataset.
+template <class First, class Second, class Made = Zip>
+[[nodiscard]] Pipeline<Made> zip(const Pipeline<First>& samples, const Pipeline<Second>& targets) {
+  static_assert(!Pipeline<First>::is_batched && !Pipeline<Second>::is_batched,
+                "lockstep: zip works on single samples: write zip(a, b).batch(n)");
+  return Pipeline<Made>(Made(AnyStage(samples.stage()), AnyStage(targets.stage())),
+                        samples.options());
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/joined_stages.ipp"
 #endif

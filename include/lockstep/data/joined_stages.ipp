@@ -2,18 +2,29 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/joined_stages.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+LOCKSTEP_INLINE std::vector<AnyStage> stages_of(const std::vector<AnyPipeline>& pipelines) {
+  std::vector<AnyStage> stages;
+  stages.reserve(pipelines.size());
+  for (const AnyPipeline& pipeline : pipelines) stages.push_back(pipeline.stage());
+  return stages;
+}
 
 /// Added to the `pass` of a sample where it leaves a branch, and taken off where it is read.
 inline constexpr std::uint64_t joined_pass = 0x9E3779B97F4A7C15;
@@ -145,4 +156,270 @@ LOCKSTEP_INLINE void JoinedStages::read(ElementSpan samples, TensorView<double> 
   read_branches(samples, x, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}  // namespace detail
+
+LOCKSTEP_INLINE void ConcatenateDataset::begin(Pass pass) {
+  begin_branches(pass);
+  current_ = 0;
+}
+
+LOCKSTEP_INLINE bool ConcatenateDataset::next(Element& element) {
+  for (; current_ < branches_.size(); ++current_)
+    if (next_of(current_, element)) return true;
+  return false;
+}
+
+LOCKSTEP_INLINE std::int64_t ConcatenateDataset::advance(std::int64_t n) {
+  std::int64_t moved = 0;
+  for (; moved < n && current_ < branches_.size(); ++current_) {
+    moved += branches_[current_].advance(n - moved);
+    if (moved == n) break;
+  }
+  return moved;
+}
+
+LOCKSTEP_INLINE Interleave::Interleave(std::vector<AnyStage> branches, InterleaveOptions options)
+    : JoinedStages("interleave", std::move(branches)), options_(options) {
+  if (options.cycle_length < 0)
+    throw ConfigurationError(
+        concat({"interleave: cycle_length must be at least 1, or 0 for all datasets, got ",
+                options.cycle_length}));
+  if (options.block_length < 1)
+    throw ConfigurationError(
+        concat({"interleave: block_length must be at least 1, got ", options.block_length}));
+}
+
+LOCKSTEP_INLINE void Interleave::begin(Pass pass) {
+  begin_branches(pass);
+  const std::size_t all = branches_.size();
+  const auto length = static_cast<std::uint64_t>(options_.cycle_length);
+  cycle_.assign(length == 0 ? all : static_cast<std::size_t>(std::min<std::uint64_t>(length, all)),
+                all);
+  place_ = opened_ = ended_ = 0;
+  in_turn_ = 0;
+}
+
+LOCKSTEP_INLINE std::size_t Interleave::turn() {
+  while (ended_ < branches_.size()) {
+    if (cycle_[place_] == branches_.size() && opened_ < branches_.size())
+      cycle_[place_] = opened_++;
+    if (cycle_[place_] < branches_.size()) break;
+    end_turn();
+  }
+  return ended_ < branches_.size() ? cycle_[place_] : branches_.size();
+}
+
+LOCKSTEP_INLINE void Interleave::end_turn() noexcept {
+  place_ = (place_ + 1) % cycle_.size();
+  in_turn_ = 0;
+}
+
+LOCKSTEP_INLINE void Interleave::taken(std::int64_t samples) noexcept {
+  in_turn_ += samples;
+  if (in_turn_ == options_.block_length) end_turn();
+}
+
+LOCKSTEP_INLINE bool Interleave::next(Element& element) {
+  for (std::size_t branch = turn(); branch < branches_.size(); branch = turn()) {
+    if (next_of(branch, element)) {
+      taken(1);
+      return true;
+    }
+    cycle_[place_] = branches_.size();
+    ++ended_;
+    end_turn();
+  }
+  return false;
+}
+
+LOCKSTEP_INLINE std::int64_t Interleave::advance(std::int64_t n) {
+  std::int64_t moved = 0;
+  while (moved < n) {
+    const std::size_t branch = turn();
+    if (branch == branches_.size()) break;
+    const std::int64_t wanted = std::min(n - moved, options_.block_length - in_turn_);
+    const std::int64_t got = branches_[branch].advance(wanted);
+    moved += got;
+    if (got < wanted) {
+      cycle_[place_] = branches_.size();
+      ++ended_;
+      end_turn();
+    } else {
+      taken(got);
+    }
+  }
+  return moved;
+}
+
+LOCKSTEP_INLINE void Interleave::describe(PipelineDescription& description) const {
+  description.add({"interleave", describe_branches(branches_), " (", options_.cycle_length, ", ",
+                   options_.block_length, ")"});
+}
+
+LOCKSTEP_INLINE SampleFromDatasets::SampleFromDatasets(std::vector<AnyStage> branches,
+                                                       SampleFromDatasetsOptions options)
+    : JoinedStages("sample_from_datasets", std::move(branches)), options_(std::move(options)) {
+  if (options_.weights.empty()) options_.weights.assign(branches_.size(), 1.0);
+  if (options_.weights.size() != branches_.size())
+    throw ConfigurationError(
+        concat({"sample_from_datasets: expected a weight for each of the ", branches_.size(),
+                " datasets, got ", options_.weights.size()}));
+  double sum = 0;
+  for (const double weight : options_.weights) {
+    if (!std::isfinite(weight) || weight < 0)
+      throw ConfigurationError(
+          concat({"sample_from_datasets: a weight must be finite and at least 0, got ", weight}));
+    sum += weight;
+  }
+  if (!(sum > 0))
+    throw ConfigurationError("sample_from_datasets: all weights are 0; one must be above");
+  for (double& weight : options_.weights) weight /= sum;
+}
+
+LOCKSTEP_INLINE void SampleFromDatasets::begin(Pass pass) {
+  begin_branches(pass);
+  RandomKey key = options_.seed ? RandomKey(*options_.seed) : RandomKey(pass.seed).fold_in(depth);
+  if (options_.rerandomize_each_iteration) key = key.fold_in(pass.path.value());
+  random_ = RandomStream(key);
+  left_ = options_.weights;
+}
+
+LOCKSTEP_INLINE std::size_t SampleFromDatasets::draw() {
+  double sum = 0;
+  for (const double weight : left_) sum += weight;
+  std::size_t last = left_.size();
+  if (!(sum > 0)) return last;
+  double at = random_.uniform() * sum;
+  for (std::size_t b = 0; b < left_.size(); ++b) {
+    if (left_[b] == 0) continue;
+    last = b;  // also where rounding leaves `at` above all weights
+    if (at < left_[b]) break;
+    at -= left_[b];
+  }
+  return last;
+}
+
+LOCKSTEP_INLINE void SampleFromDatasets::leave_out(std::size_t branch) {
+  if (options_.stop_on_empty_dataset)
+    left_.assign(left_.size(), 0.0);
+  else
+    left_[branch] = 0;
+}
+
+LOCKSTEP_INLINE bool SampleFromDatasets::next(Element& element) {
+  for (std::size_t branch = draw(); branch < branches_.size(); branch = draw()) {
+    if (next_of(branch, element)) return true;
+    leave_out(branch);
+  }
+  return false;
+}
+
+LOCKSTEP_INLINE std::int64_t SampleFromDatasets::advance(std::int64_t n) {
+  std::int64_t moved = 0;
+  while (moved < n) {
+    const std::size_t branch = draw();
+    if (branch == branches_.size()) break;
+    if (branches_[branch].advance(1) == 1)
+      ++moved;
+    else
+      leave_out(branch);
+  }
+  return moved;
+}
+
+LOCKSTEP_INLINE std::int64_t SampleFromDatasets::cardinality() const {
+  bool all = true, one = false;
+  for (std::size_t b = 0; b < branches_.size(); ++b) {
+    if (options_.weights[b] == 0) continue;
+    const bool endless = branches_[b].cardinality() == infinite_cardinality;
+    all = all && endless;
+    one = one || endless;
+  }
+  return (options_.stop_on_empty_dataset ? all : one) ? infinite_cardinality : unknown_cardinality;
+}
+
+LOCKSTEP_INLINE void SampleFromDatasets::describe(PipelineDescription& description) const {
+  std::string weights;
+  for (const double weight : options_.weights)
+    weights += concat({weights.empty() ? "" : ", ", weight});
+  description.add({"sample_from_datasets", describe_branches(branches_), " with weights ", weights,
+                   options_.seed ? concat({", seed ", *options_.seed}) : std::string(),
+                   options_.stop_on_empty_dataset ? ", stop on an empty one" : "",
+                   options_.rerandomize_each_iteration ? "" : ", the same choice each time"});
+}
+
+LOCKSTEP_INLINE Zip::Zip(AnyStage first, AnyStage second) {
+  branches_.push_back(std::move(first));
+  branches_.push_back(std::move(second));
+}
+
+LOCKSTEP_INLINE void Zip::begin(Pass pass) {
+  if (branches_[0].weight_size() > 0 && branches_[1].weight_size() > 0)
+    throw DataError(
+        "zip: the samples of both datasets have weights, and a pair has only one set of them: map "
+        "those of one away with {.weight_size = 0}");
+  for (std::size_t b = 0; b < branches_.size(); ++b)
+    branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
+}
+
+LOCKSTEP_INLINE bool Zip::next(Element& element) {
+  Element first, second;
+  if (!branches_[0].next(first) || !branches_[1].next(second)) return false;
+  element.index = first.index;
+  element.pass = detail::rekeyed(first.pass, "zip");
+  element.parts.clear();
+  element.parts.push_back(std::move(first));
+  element.parts.push_back(std::move(second));
+  return true;
+}
+
+LOCKSTEP_INLINE std::int64_t Zip::advance(std::int64_t n) {
+  const std::int64_t first = branches_[0].advance(n);
+  return std::min(first, branches_[1].advance(first));
+}
+
+LOCKSTEP_INLINE std::int64_t Zip::cardinality() const {
+  const std::int64_t a = branches_[0].cardinality(), b = branches_[1].cardinality();
+  if (a == unknown_cardinality || b == unknown_cardinality) return unknown_cardinality;
+  if (a == infinite_cardinality) return b;
+  return b == infinite_cardinality ? a : std::min(a, b);
+}
+
+LOCKSTEP_INLINE void Zip::shard_files(int num_shards, int index) {
+  for (AnyStage& branch : branches_) branch.shard_files(num_shards, index);
+}
+
+LOCKSTEP_INLINE std::vector<std::size_t> Zip::sample_shape() const {
+  if (branches_[0].target_size() == branches_[0].weight_size()) return branches_[0].sample_shape();
+  return {sample_size()};
+}
+
+template <class T>
+void Zip::read_both(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
+  const std::size_t weights = branches_[0].weight_size();  // they come last
+  if (!x.empty()) {
+    detail::parts_numbered(samples, 0, selected_);
+    const std::size_t size = branches_[0].sample_size(), rest = x.features() - size;
+    const TensorView<T> to = weights > 0 ? target_.view<T>(selected_.size(), rest + weights)
+                                         : detail::features_of(x, size, rest);
+    branches_[0].read(selected_, detail::features_of(x, 0, size), to);
+    if (weights > 0) detail::copy_features(detail::features_of(to, 0, rest), x, size);
+    if (weights > 0 && !y.empty())
+      detail::copy_features(detail::features_of(to, rest, weights), y, y.features() - weights);
+  }
+  if (!y.empty()) {
+    detail::parts_numbered(samples, 1, selected_);
+    const std::size_t size = branches_[1].sample_size();
+    branches_[1].read(selected_, detail::features_of(y, 0, size),
+                      detail::features_of(y, size, y.features() - weights - size));
+  }
+}
+
+LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<float> x, TensorView<float> y) {
+  read_both(samples, x, y);
+}
+LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<double> x, TensorView<double> y) {
+  read_both(samples, x, y);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,9 +1,11 @@
-// Data pipelines: a source and transforms, composed as a type.
+// Pipelines: sources and stages behind one another, a method each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,19 +14,274 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/data/concepts.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/data/map.hpp"
-#include "lockstep/data/pipeline_pass.hpp"
-#include "lockstep/data/repeat.hpp"
-#include "lockstep/data/shuffle.hpp"
-#include "lockstep/data/skip.hpp"
-#include "lockstep/data/source_stage.hpp"
+#include "lockstep/data/order.hpp"
+#include "lockstep/data/scratch.hpp"
+#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/source.hpp"
 #include "lockstep/data/stage.hpp"
-#include "lockstep/data/take.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Goes through the samples of a source in order.
+template <Source S>
+class SourceStage {
+ public:
+  using item_type = Element;
+  static constexpr std::uint64_t depth = 0;
+  static constexpr bool has_files = requires(S& source, const S& same, int n) {
+    { same.num_files() } -> std::convertible_to<std::int64_t>;
+    source.shard_files(n, n);
+  };
+
+  explicit SourceStage(S source) : source_(std::move(source)) {}
+
+  void begin(Pass pass) {
+    size_ = cardinality();
+    position_ = 0;
+    pass_ = RandomKey(pass.seed).fold_in(pass.path.value()).value();
+  }
+
+  bool next(Element& element) {
+    if (position_ >= size_) return false;
+    element.index = number(position_++);
+    element.pass = pass_;
+    return true;
+  }
+
+  std::int64_t advance(std::int64_t n) {
+    const std::int64_t moved = std::min(n, size_ - position_);
+    position_ += moved;
+    return moved;
+  }
+
+  [[nodiscard]] std::int64_t cardinality() const {
+    return static_cast<std::int64_t>(source_.size());
+  }
+  [[nodiscard]] std::size_t sample_size() const {
+    return static_cast<std::size_t>(source_.sample_size());
+  }
+  [[nodiscard]] std::size_t target_size() const {
+    return static_cast<std::size_t>(source_.target_size());
+  }
+
+  [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(source_); }
+
+  [[nodiscard]] std::int64_t num_files() const {
+    if constexpr (has_files)
+      return static_cast<std::int64_t>(source_.num_files());
+    else
+      return 0;
+  }
+
+  void shard_files([[maybe_unused]] int num_shards, [[maybe_unused]] int index) {
+    if constexpr (has_files) source_.shard_files(num_shards, index);
+  }
+
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    if constexpr (requires { source_.sample_shape(); })
+      return source_.sample_shape();
+    else
+      return {sample_size()};
+  }
+
+  void describe(PipelineDescription& description) const {
+    if constexpr (requires { source_.describe(description); })
+      source_.describe(description);
+    else
+      description.add({"from_source"});
+  }
+
+  [[nodiscard]] SourceFingerprint fingerprint() const {
+    if constexpr (requires { source_.fingerprint(); }) {
+      return source_.fingerprint();
+    } else {
+      const std::int64_t samples = cardinality();
+      std::vector<std::int64_t> checked =
+          detail::fingerprint_positions(samples, sample_size() + target_size());
+      const auto count = static_cast<std::int64_t>(checked.size());
+      if (count == 0) return {.samples = samples};
+      for (std::int64_t& i : checked) i = number(i);
+      detail::Scratch x_memory, y_memory;
+      const TensorView<float> x = x_memory.view<float>(checked.size(), sample_size());
+      const TensorView<float> y = y_memory.view<float>(checked.size(), target_size());
+      S reader = source_;
+      reader.read(std::span<const std::int64_t>(checked.data(), checked.size()), x, y);
+      return {.samples = samples, .checked = count, .checksum = detail::fingerprint_checksum(x, y)};
+    }
+  }
+
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    if constexpr (requires { source_.sample_name(i); })
+      return source_.sample_name(i);
+    else
+      return concat({"sample ", i});
+  }
+
+  template <class T>
+  void read(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
+    source_.read(samples.indices, x, y);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t number(std::int64_t i) const {
+    if constexpr (requires { source_.index(i); })
+      return static_cast<std::int64_t>(source_.index(i));
+    else
+      return i;
+  }
+
+  S source_;
+  std::int64_t size_ = 0;
+  std::int64_t position_ = 0;
+  std::uint64_t pass_ = 0;
+};
+
+namespace detail {
+
+/// What a pipeline is asked to read, and into what.
+struct ReadRequest {
+  std::span<const std::size_t> positions;
+  std::size_t batch = 0;  ///< samples in it
+  std::size_t sample_size = 0, target_size = 0;
+  std::size_t x_samples = 0, x_features = 0;
+  std::size_t y_samples = 0, y_features = 0;
+  bool without_targets = false;
+};
+
+/// Throws DataError when the views have other sizes, and for positions behind the batch.
+void check_read(const ReadRequest& request);
+
+/// Throws Error before the first pass, and for a negative position.
+void check_seek(bool has_begun, std::int64_t position);
+
+}  // namespace detail
+
+/// The part of Pipeline that is a Dataset: a stage, and the batch in which a pass over it is.
+/// Pipeline adds what makes new pipelines of one.
+template <Stage S>
+class PipelinePass {
+ public:
+  static constexpr bool is_batched = std::is_same_v<typename S::item_type, ElementBatch>;
+
+  [[nodiscard]] const S& stage() const noexcept { return stage_; }
+  [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
+  /// With the weights of a sample, which are the last elements of its target.
+  [[nodiscard]] std::size_t target_size() const { return stage_.target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(stage_); }
+  /// The extents of a sample, such as {28, 28}; a single one for flat samples and for those that a
+  /// map has made.
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    return detail::shape_of_size(stage_.sample_shape(), stage_.sample_size());
+  }
+  /// See PipelineDescription, SourceFingerprint and Source.
+  void describe(PipelineDescription& description) const { stage_.describe(description); }
+  [[nodiscard]] SourceFingerprint fingerprint() const { return stage_.fingerprint(); }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const { return stage_.sample_name(i); }
+  /// Samples in one pass, or batches after batch; or infinite_cardinality, or unknown_cardinality.
+  [[nodiscard]] std::int64_t cardinality() const { return stage_.cardinality(); }
+
+  /// 0 when the source has no files.
+  [[nodiscard]] std::int64_t num_files() const { return stage_.num_files(); }
+  /// From here on this copy is one worker's: it has its files and its part of the batch size.
+  void shard_files(int num_shards, int index)
+    requires is_batched
+  {
+    stage_.shard_files(num_shards, index);
+  }
+
+  /// Starts a pass; see Dataset.
+  void begin(Iteration iteration)
+    requires is_batched
+  {
+    pass_ = Pass::of(iteration);
+    has_begun_ = true;
+    restart();
+  }
+
+  /// Goes to the next batch and returns its number of samples; 0 at the end.
+  std::size_t next()
+    requires is_batched
+  {
+    if (!has_begun_) throw Error("Pipeline: next() was called before begin(iteration)");
+    if (!stage_.next(current_)) {
+      current_.clear();
+      return 0;
+    }
+    ++position_;
+    return current_.size();
+  }
+
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept
+    requires is_batched
+  {
+    return ElementSpan(current_).indices;
+  }
+
+  /// Writes the samples at these positions of the current batch to the rows 0, 1, ... of x and y,
+  /// and zeros to the padding. y may be empty(). Throws DataError when the views have other sizes.
+  template <class T>
+  void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y)
+    requires is_batched
+  {
+    detail::check_read({.positions = positions,
+                        .batch = current_.size(),
+                        .sample_size = sample_size(),
+                        .target_size = target_size(),
+                        .x_samples = x.samples(),
+                        .x_features = x.features(),
+                        .y_samples = y.empty() ? x.samples() : y.samples(),
+                        .y_features = y.features(),
+                        .without_targets = y.empty()});
+    selected_.clear();
+    const ElementSpan current = current_;
+    for (const std::size_t p : positions)
+      selected_.push_back(current.indices[p], current.passes[p], current.parts_of(p));
+    stage_.read(selected_, x, y);
+    x.clear_padding();
+    y.clear_padding();
+  }
+
+  /// Batches consumed since begin.
+  [[nodiscard]] std::int64_t position() const noexcept
+    requires is_batched
+  {
+    return position_;
+  }
+
+  /// Goes to where next() delivers the batch after `position` batches, or to the end if there are
+  /// fewer. Reads no data, and leaves out whole repetitions; a shuffle buffer has to be run
+  /// through.
+  void seek(std::int64_t position)
+    requires is_batched
+  {
+    detail::check_seek(has_begun_, position);
+    if (position < position_) restart();
+    current_.clear();
+    position_ += stage_.advance(position - position_);
+  }
+
+ protected:
+  explicit PipelinePass(S stage) : stage_(std::move(stage)) {}
+
+  S stage_;
+
+ private:
+  void restart() {
+    stage_.begin(pass_);
+    current_.clear();
+    position_ = 0;
+  }
+
+  Pass pass_{};
+  bool has_begun_ = false;
+  std::int64_t position_ = 0;
+  ElementBatch current_;
+  ElementBatch selected_;
+};
 
 // Each in the header of its name; lockstep/local.hpp has them all.
 class AnyStage;
@@ -176,7 +433,7 @@ class Pipeline : public PipelinePass<S> {
     return then(PaddedBatch<S>(stage_, size, options));
   }
 
-  /// See ShardDataset (shard_dataset.hpp): every num_shards-th item.
+  /// See ShardDataset (order.hpp): every num_shards-th item.
   [[nodiscard]] auto shard(std::int64_t num_shards, std::int64_t index) const {
     return then(ShardDataset<S>(stage_, num_shards, index));
   }
@@ -254,3 +511,7 @@ template <Source S>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/data/pipeline.ipp"
+#endif

@@ -12,10 +12,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/scratch.hpp"
+#include "lockstep/data/sharding.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -94,6 +94,6 @@ class ResizedBatches {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/resized_batches.ipp"
 #endif

@@ -43,4 +43,13 @@ LOCKSTEP_INLINE void ElementBatch::push_back(const Element& element) {
   push_back(element.index, element.pass, element.parts);
 }
 
+namespace detail {
+
+LOCKSTEP_INLINE void parts_numbered(ElementSpan samples, std::size_t number, ElementBatch& out) {
+  out.clear();
+  for (std::size_t i = 0; i < samples.indices.size(); ++i) out.push_back(samples.parts[i][number]);
+}
+
+}  // namespace detail
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -54,7 +54,8 @@ template <class U>
 class Tensor {
   static_assert(std::is_arithmetic_v<U> && !std::is_same_v<U, bool>,
                 "lockstep: a Tensor holds numbers: std::uint8_t, int, float, double, ... (for bool "
-                "use std::uint8_t)");
+                "use std::uint8_t); in place of a std::vector of std::vectors, put all values into "
+                "one, row by row: ls::Tensor<float>(values, {rows, columns})");
 
  public:
   using value_type = U;
@@ -169,6 +170,6 @@ Tensor(const Eigen::DenseBase<Derived>&) -> Tensor<typename Derived::Scalar>;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/tensor.ipp"
 #endif

@@ -1,6 +1,7 @@
-// The rows of tensors as a data source.
+// Arrays as sources, of samples that have one length or many.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,10 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/gather.hpp"
 #include "lockstep/data/pipeline.hpp"
@@ -82,6 +87,7 @@ class TensorSlices {
 };
 
 namespace detail {
+
 /// Deduces Tensor's element type from what it can be made of.
 template <class X>
 auto to_tensor(X&& x) {
@@ -135,8 +141,81 @@ template <class X, class Y, class W>
              detail::weights_tensor(detail::to_tensor(std::forward<W>(sample_weight)))));
 }
 
+struct RaggedOptions {
+  std::size_t padded_size = 0;  ///< elements of a sample as it is read; 0: those of the longest row
+  double padding_value = 0;     ///< behind the elements of a shorter row
+};
+
+/// Sample i is row i of x, padded at its end; its target row i of y. Rows are kept without padding.
+template <class X, class Y = std::uint8_t>
+class RaggedSlices {
+  static_assert(std::is_arithmetic_v<X> && !std::is_same_v<X, bool>,
+                "lockstep: ragged rows hold numbers");
+
+ public:
+  /// Throws DataError when a row is longer than padded_size, and when y has another number of rows.
+  RaggedSlices(std::vector<std::vector<X>> x, Tensor<Y> y, bool has_targets, RaggedOptions options)
+      : y_(std::move(y)),
+        target_size_(has_targets ? y_.sample_size() : 0),
+        padding_(options.padding_value) {
+    if (has_targets && y_.rows() != x.size())
+      throw DataError(concat({"from_ragged_slices: every sample needs one target, got ", x.size(),
+                              " samples and ", y_.rows(), " targets ", shape_text(y_.shape())}));
+    std::size_t longest = 0;
+    for (const auto& row : x) longest = std::max(longest, row.size());
+    size_ = options.padded_size == 0 ? longest : options.padded_size;
+    if (longest > size_)
+      throw DataError(
+          concat({"from_ragged_slices: a row has ", longest, " elements, more than padded_size, ",
+                  size_, "; cut it, or make padded_size larger"}));
+    x_ = std::make_shared<const std::vector<std::vector<X>>>(std::move(x));
+  }
+
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_->size()); }
+  [[nodiscard]] std::size_t sample_size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t target_size() const noexcept { return target_size_; }
+  void describe(PipelineDescription& description) const {
+    description.add({"from_ragged_slices(", size_, ", padding ", padding_, ")"});
+  }
+
+  template <class T>
+  void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::vector<X>& row = (*x_)[static_cast<std::size_t>(indices[i])];
+      for (std::size_t f = 0; f < row.size(); ++f) x(i, f) = static_cast<T>(row[f]);
+      for (std::size_t f = row.size(); f < size_; ++f) x(i, f) = static_cast<T>(padding_);
+    }
+    if (!y.empty()) detail::gather(y_, indices, y);
+  }
+
+ private:
+  std::shared_ptr<const std::vector<std::vector<X>>> x_;
+  Tensor<Y> y_;
+  std::size_t target_size_;
+  std::size_t size_ = 0;
+  double padding_;
+};
+
+/// A pipeline of rows of different lengths, such as texts as token numbers, padded when they are
+/// read: tf.data's from_tensor_slices of a ragged tensor and padded_batch(n, padded_shapes=[size])
+/// in one. (A model's input has one size, so that batches are never padded to their own longest.)
+template <class X>
+[[nodiscard]] auto from_ragged_slices(std::vector<std::vector<X>> x, RaggedOptions options = {}) {
+  return from_source(RaggedSlices<X>(std::move(x), {}, false, options));
+}
+
+/// The same with the rows of y, anything that makes a Tensor, as targets.
+template <class X, class Targets>
+  requires(!std::is_same_v<std::remove_cvref_t<Targets>, RaggedOptions>)
+[[nodiscard]] auto from_ragged_slices(std::vector<std::vector<X>> x, Targets&& y,
+                                      RaggedOptions options = {}) {
+  auto targets = Tensor(std::forward<Targets>(y));
+  using Y = typename decltype(targets)::value_type;
+  return from_source(RaggedSlices<X, Y>(std::move(x), std::move(targets), true, options));
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/tensor_slices.ipp"
 #endif

@@ -9,7 +9,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
@@ -71,6 +70,6 @@ class Window {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/window.ipp"
 #endif

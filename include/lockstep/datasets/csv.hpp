@@ -1,20 +1,32 @@
-// Tables in files of comma-separated values.
+// CSV files: read whole, or record by record.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/description.hpp"
+#include "lockstep/data/files.hpp"
+#include "lockstep/data/source.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct CsvOptions {
   char separator = ',';
-  bool header = true;  ///< the first line has the columns' names; else they are "0", "1", ...
+  /// The first line has the columns' names, without the blanks around them; else they are "0", "1",
+  /// ...
+  bool header = true;
+  /// The fields, without the blanks around them, that stand for a missing number. (Of categories,
+  /// the empty text alone is missing: "NA" may be Namibia.)
+  std::vector<std::string> missing_values = {"", "NA", "NaN", "nan"};
 };
 
 /// The texts that a column of categories may have, and their numbers: 1, 2, ... in the order of the
@@ -34,23 +46,54 @@ class Vocabulary {
   std::vector<std::string> texts_;
 };
 
+namespace detail {
+
+/// What the readers of tables know of one beside its records: the same for all.
+struct CsvHeader {
+  std::string name;  ///< of the errors
+  CsvOptions options;
+  std::vector<std::string> columns = {};
+  std::string hint = {};  ///< for errors: when the separator seems to be another one
+
+  /// Throws DataError for a text of a known kind that is no table, ConfigurationError for a
+  /// separator that cannot be one.
+  void check_text(std::string_view text) const;
+  /// Takes the first record, empty where there is none. Throws DataError for that, and for two
+  /// columns of one name.
+  void begin(const std::vector<std::string>& record, std::uint64_t line);
+  /// Throws DataError for a record with another number of fields than columns.
+  void check(const std::vector<std::string>& record, std::uint64_t line) const;
+  /// The number of a column. Throws DataError, with the columns that there are.
+  [[nodiscard]] std::size_t find(std::string_view column) const;
+  /// A field as a number. Throws DataError for one that is no finite number and, without `missing`,
+  /// for a missing one.
+  [[nodiscard]] double number(std::string_view field, std::string_view column, std::uint64_t line,
+                              std::optional<double> missing) const;
+};
+
+}  // namespace detail
+
 /// A table, held in memory as text. Any number of threads may read it.
 class CsvTable {
  public:
   /// `text` in the form of RFC 4180: fields in quotes may have separators, line ends and "" for a
-  /// quote. Lines end with LF or CR LF; empty ones are left out. `name` is that of the errors.
-  /// Throws DataError, naming the line, for a record with another number of fields than the first
-  /// line, and for quotes in the wrong place.
+  /// quote. Lines end with LF or CR LF. Empty lines are left out, and so is a byte order mark of
+  /// UTF-8 at the beginning of a line. Errors call the table `name`. Throws DataError, naming the
+  /// line, for a record with another number of fields than the first line, for quotes in the wrong
+  /// place, for two columns of one name, and for data that are no text or in UTF-16;
+  /// ConfigurationError for a separator that cannot be one.
   CsvTable(std::string_view text, std::string name, CsvOptions options = {});
 
   [[nodiscard]] std::size_t rows() const noexcept { return lines_.size(); }
-  [[nodiscard]] const std::vector<std::string>& columns() const noexcept { return columns_; }
+  [[nodiscard]] const std::vector<std::string>& columns() const noexcept { return header_.columns; }
 
   /// The fields of a column. Throws DataError, with the columns that there are, for an unknown
   /// name.
   [[nodiscard]] const std::vector<std::string>& texts(std::string_view column) const;
-  /// As numbers. An empty field becomes `missing`. Throws DataError, naming line and column, for a
-  /// field that is no finite number and, without `missing`, for an empty one.
+  /// As numbers, blanks around them left out: "-2.5e1", "+1.5", ".5"; what is too small for a
+  /// double becomes 0. One of CsvOptions::missing_values becomes `missing`. Throws DataError,
+  /// naming line and column, for a field that is no finite number and, without `missing`, for a
+  /// missing one.
   [[nodiscard]] std::vector<double> numbers(std::string_view column,
                                             std::optional<double> missing = {}) const;
   /// All that a column of categories has.
@@ -62,10 +105,7 @@ class CsvTable {
                                                const Vocabulary& vocabulary) const;
 
  private:
-  [[nodiscard]] std::size_t find(std::string_view column) const;
-
-  std::string name_;
-  std::vector<std::string> columns_;
+  detail::CsvHeader header_;
   std::vector<std::vector<std::string>> fields_;  // [column][row]
   std::vector<std::uint64_t> lines_;              // where each row begins, from 1
 };
@@ -73,8 +113,66 @@ class CsvTable {
 /// Reads a whole file. Throws DataError as CsvTable does, and when it cannot be read.
 [[nodiscard]] CsvTable read_csv(const std::string& path, CsvOptions options = {});
 
+/// A column of a table as an element of a sample.
+struct CsvColumn {
+  std::string name;                           ///< as in the first line; "0", "1", ... without names
+  std::optional<double> missing = {};         ///< for a missing number, which is an error without
+  std::optional<Vocabulary> vocabulary = {};  ///< the column has categories: their numbers in it
+};
+
+struct CsvRecordsOptions {
+  std::vector<CsvColumn> features;      ///< the elements of a sample
+  std::vector<CsvColumn> targets = {};  ///< those of its target
+  CsvOptions csv = {};
+};
+
+/// A file of comma-separated values in the form that CsvTable reads; sample i is record i. Only the
+/// place of each record is kept; the system reads the parts of the file that are asked for. Copies
+/// share the file, which must not become shorter meanwhile.
+class CsvRecords {
+ public:
+  /// Goes through the whole file once. Throws DataError, naming file and line, when it cannot be
+  /// read, has no such column, or for what CsvTable refuses; ConfigurationError without features,
+  /// and for a separator that cannot be one.
+  CsvRecords(const std::string& path, CsvRecordsOptions options);
+
+  [[nodiscard]] std::int64_t size() const noexcept;
+  [[nodiscard]] std::size_t sample_size() const noexcept;
+  [[nodiscard]] std::size_t target_size() const noexcept;
+  void describe(PipelineDescription& description) const;
+  /// Throws DataError, naming line and column, for a field that is no finite number.
+  void read(std::span<const std::int64_t> indices, TensorView<float> x, TensorView<float> y) const;
+  void read(std::span<const std::int64_t> indices, TensorView<double> x,
+            TensorView<double> y) const;
+
+ private:
+  struct Index;
+
+  template <class T>
+  void read_records(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const;
+  [[nodiscard]] double value(const CsvColumn& column, const std::string& field,
+                             std::uint64_t line) const;
+
+  std::shared_ptr<const Index> index_;
+};
+
+/// The reader of from_csv.
+struct CsvRecordsReader {
+  CsvRecordsOptions options;
+  [[nodiscard]] CsvRecords operator()(const std::string& path) const;
+};
+
+/// A pipeline of the records of files; with AutoShardPolicy::file each worker reads its own.
+/// @code
+/// from_csv({"a.csv", "b.csv"}, {.features = {{"age", 0.0}, {"fare"}}, .targets = {{"survived"}}})
+/// @endcode
+template <class Reader = CsvRecordsReader>
+[[nodiscard]] auto from_csv(std::vector<std::string> paths, CsvRecordsOptions options) {
+  return from_files(std::move(paths), Reader{std::move(options)});
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/csv.ipp"
 #endif

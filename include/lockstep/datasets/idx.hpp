@@ -74,6 +74,6 @@ template <class U = std::uint8_t>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/idx.ipp"
 #endif

@@ -16,6 +16,7 @@
 #include <zlib.h>
 #endif
 
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/idx.hpp"
@@ -242,14 +243,20 @@ LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t, std::size
 LOCKSTEP_INLINE IdxContents read_idx_bytes(const std::string& path, std::uint8_t type_code,
                                            std::size_t element_size) {
   IdxFile file(path);
-  std::array<std::uint8_t, 2> first{};
+  std::array<std::uint8_t, 512> first{};
   const std::size_t got = file.read(first.data(), first.size());
   file.rewind();
-  if (got == 2 && first[0] == 0x1f && first[1] == 0x8b)
+  const std::string format = known_format({reinterpret_cast<const char*>(first.data()), got});
+  if (got >= 2 && first[0] == 0x1f && first[1] == 0x8b)
     return read_idx_gzip(file, type_code, element_size);
   if (path.ends_with(".gz"))
     idx_error(path, {"is not a gzip file: expected it to begin with the bytes 1f 8b, got ",
-                     got == 0 ? std::string("an empty file") : hex_bytes({first.data(), got})});
+                     got == 0 ? std::string("an empty file")
+                              : hex_bytes({first.data(), std::min<std::size_t>(got, 2)})});
+  // (What begins with 00 is of no known kind.)
+  if (got > 1 && !format.empty())
+    idx_error(path, {"is not an IDX file: expected it to begin with the bytes 00 00, got ",
+                     hex_bytes({first.data(), 2}), "; it is ", format});
   return parse_idx(path, type_code, element_size, file.size(), true,
                    [&](std::uint8_t* out, std::size_t count) { return file.read(out, count); });
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,12 +22,29 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// The part of a folder that is read, where `validation_split` divides it.
+enum class ImageSubset : std::uint8_t { all, training, validation };
+
+/// What becomes of an image that cannot be read or decoded.
+enum class OnBadImage : std::uint8_t {
+  error,  ///< reading it throws DataError
+  skip,   ///< it is no sample: all are decoded once before, and the log names those left out
+};
+
+/// The names and defaults of Keras's image_dataset_from_directory, where it has them.
 struct ImageFolderOptions {
   std::size_t height = 256;  ///< of the samples: images are scaled to it
   std::size_t width = 256;
   std::size_t channels = 3;  ///< 3: red, green, blue; 1: grey
   std::vector<std::string> class_names =
-      {};  ///< the folders in the order of their labels; empty: by name
+      {};                  ///< the folders in the order of their labels; empty: by name
+  bool shuffle = true;     ///< the order of the samples is drawn; false: class by class, by name
+  std::uint64_t seed = 0;  ///< of that order, which is the same on all machines
+  /// The part in [0, 1) that is for validation: the last samples of the order above, rounded down.
+  double validation_split = 0;
+  ImageSubset subset = ImageSubset::all;  ///< with a validation_split: the one or the other
+  OnBadImage on_bad_image = OnBadImage::error;
+  ImageLimits limits = {};  ///< of lockstep's own decoder
 };
 
 namespace detail {
@@ -38,10 +56,17 @@ struct ImageFolderFiles {
   std::vector<std::uint32_t> labels;
 };
 
-/// All files in folders of classes, and below, that end in .png, .jpg or .jpeg, class by class and
-/// by name. Throws ConfigurationError for bad options, DataError when there are none.
+/// All files in folders of classes, and below, with the name of a PNG or JPEG, in the order and the
+/// part that the options say. Folders and files whose names begin with a dot are left out. A line
+/// of the log counts what is, by kind. Throws ConfigurationError for bad options, DataError when
+/// there are none.
 [[nodiscard]] ImageFolderFiles find_images(const std::string& directory,
                                            const ImageFolderOptions& options);
+
+/// The same without the images for which `decode` throws DataError, with a line of the log. Throws
+/// DataError when none is left.
+[[nodiscard]] ImageFolderFiles without_bad_images(
+    ImageFolderFiles files, const std::function<void(const std::string& path)>& decode);
 
 /// A checksum of the names below the directory, and of the labels.
 [[nodiscard]] std::uint32_t checksum_of(const ImageFolderFiles& files,
@@ -64,8 +89,7 @@ class ImageFolder {
       : directory_(std::move(directory)),
         options_(std::move(options)),
         decode_(std::move(decode)),
-        files_(std::make_shared<const detail::ImageFolderFiles>(
-            detail::find_images(directory_, options_))) {}
+        files_(std::make_shared<const detail::ImageFolderFiles>(find())) {}
 
   [[nodiscard]] std::int64_t size() const noexcept {
     return static_cast<std::int64_t>(files_->paths.size());
@@ -97,14 +121,24 @@ class ImageFolder {
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const auto number = static_cast<std::size_t>(indices[i]);
-      const detail::MappedFile file("from_image_folder", files_->paths[number]);
-      detail::resize_image((*decode_)(file.bytes(), file.path()), options_, pixels_);
+      detail::resize_image(decode(files_->paths[number]), options_, pixels_);
       for (std::size_t f = 0; f < pixels_.size(); ++f) x(i, f) = static_cast<T>(pixels_[f]);
       if (!y.empty()) y(i, 0) = static_cast<T>(files_->labels[number]);
     }
   }
 
  private:
+  [[nodiscard]] DecodedImage decode(const std::string& path) {
+    const detail::MappedFile file("from_image_folder", path);
+    return (*decode_)(file.bytes(), file.path());
+  }
+  [[nodiscard]] detail::ImageFolderFiles find() {
+    detail::ImageFolderFiles files = detail::find_images(directory_, options_);
+    if (options_.on_bad_image == OnBadImage::error) return files;
+    return detail::without_bad_images(std::move(files),
+                                      [this](const std::string& path) { (void)decode(path); });
+  }
+
   std::string directory_;
   ImageFolderOptions options_;
   detail::Assignable<Decode> decode_;
@@ -113,7 +147,14 @@ class ImageFolder {
 };
 
 /// A pipeline of the images in a folder that has a folder for each class (Keras's
-/// image_dataset_from_directory, before batch), decoded by a function of the caller's.
+/// image_dataset_from_directory, before batch), decoded by a function of the caller's. For training
+/// and validation:
+/// @code
+/// auto train = from_image_folder("pets", {.validation_split = 0.2,
+///                                         .subset = ImageSubset::training});
+/// auto held_out = from_image_folder("pets", {.validation_split = 0.2,
+///                                            .subset = ImageSubset::validation});
+/// @endcode
 template <class Decode>
 [[nodiscard]] auto from_image_folder(std::string directory, ImageFolderOptions options,
                                      Decode decode) {
@@ -126,25 +167,25 @@ template <class Decode>
 /// The same, of PNG and JPEG.
 [[nodiscard]] inline auto from_image_folder(std::string directory,
                                             ImageFolderOptions options = {}) {
-  return from_image_folder(std::move(directory), std::move(options), DecodeImage{});
+  const DecodeImage decode{options.limits};
+  return from_image_folder(std::move(directory), std::move(options), decode);
 }
 
 #else
 
 /// Refuses, with a sentence, a program without a decoder.
-template <class Options = ImageFolderOptions>
-auto from_image_folder(const std::string&, const Options& = {}) {
-  static_assert(!sizeof(Options),
+template <class Char = char>
+auto from_image_folder(const std::string&, const ImageFolderOptions& = {}) {
+  static_assert(!sizeof(Char),
                 "lockstep: from_image_folder(directory, options) decodes PNG and JPEG in programs "
-                "that link the CMake "
-                "target lockstep::images; others give a function: from_image_folder(directory, "
-                "options, decode)");
+                "that link the CMake target lockstep::images; others give a function: "
+                "from_image_folder(directory, options, decode)");
 }
 
 #endif
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/image_folder.ipp"
 #endif

@@ -1,28 +1,30 @@
 #pragma once
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <system_error>
 
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/datasets/image_folder.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-inline bool is_image_name(const std::filesystem::path& path) {
+/// ".jpg" of "a.JPG".
+LOCKSTEP_INLINE std::string lower_extension(const std::filesystem::path& path) {
   std::string extension = path.extension().string();
   for (char& letter : extension)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return extension;
 }
 
-LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory,
-                                             const ImageFolderOptions& options) {
-  namespace fs = std::filesystem;
+LOCKSTEP_INLINE void check_image_options(const ImageFolderOptions& options) {
   constexpr std::size_t most = 1 << 14;
   for (const std::size_t extent : {options.height, options.width})
     if (extent < 1 || extent > most)
@@ -31,40 +33,167 @@ LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory,
   if (options.channels != 1 && options.channels != 3)
     throw ConfigurationError(
         concat({"from_image_folder: channels must be 1 or 3, got ", options.channels}));
+  if (!(options.validation_split >= 0 && options.validation_split < 1))
+    throw ConfigurationError(concat(
+        {"from_image_folder: validation_split must be in [0, 1), got ", options.validation_split}));
+  if ((options.validation_split > 0) != (options.subset != ImageSubset::all))
+    throw ConfigurationError(
+        "from_image_folder: validation_split and subset belong together: set both, subset to "
+        "ImageSubset::training or ImageSubset::validation, or neither");
+}
 
-  std::error_code error;
-  ImageFolderFiles files{.class_names = options.class_names, .paths = {}, .labels = {}};
-  std::vector<std::string> found;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error))
-    if (entry->is_directory()) found.push_back(entry->path().filename().string());
-  if (error)
+/// Looks for images, and counts what else is there.
+class ImageSearch {
+ public:
+  explicit ImageSearch(const std::string& directory) : directory_(directory) {}
+
+  /// The names of the folders in the directory, in order.
+  [[nodiscard]] std::vector<std::string> classes() {
+    std::vector<std::string> names;
+    std::error_code error, ignored;
+    for (std::filesystem::directory_iterator entry(directory_, error), end; !error && entry != end;
+         entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (name.starts_with('.'))
+        ++others_["hidden"];
+      else if (entry->is_directory(ignored))
+        names.push_back(std::move(name));
+      else
+        ++others_["beside the folders of classes"];
+    }
+    check(error, directory_);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  /// The images in and below the folder of a class, in order.
+  [[nodiscard]] std::vector<std::string> images(const std::string& name) {
+    constexpr std::array readable{".png", ".jpg", ".jpeg", ".jpe", ".jfif"};
+    const std::filesystem::path folder = std::filesystem::path(directory_) / name;
+    std::vector<std::string> paths;
+    std::error_code error, ignored;
+    std::filesystem::recursive_directory_iterator entry(folder, error);
+    for (const decltype(entry) end; !error && entry != end; entry.increment(error)) {
+      const std::string extension = lower_extension(entry->path());
+      if (entry->path().filename().string().starts_with('.')) {
+        ++others_["hidden"];
+        entry.disable_recursion_pending();
+      } else if (entry->is_directory(ignored)) {
+        continue;
+      } else if (entry->is_regular_file(ignored) &&
+                 std::find(readable.begin(), readable.end(), extension) != readable.end()) {
+        paths.push_back(entry->path().string());
+      } else {
+        ++others_[extension.empty() ? "without an extension" : printable(extension, 20)];
+      }
+    }
+    check(error, folder.string());
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  }
+
+  /// "1 .bmp, 2 hidden", or empty.
+  [[nodiscard]] std::string others() const {
+    std::string text;
+    for (const auto& [kind, count] : others_)
+      text += concat({text.empty() ? "" : ", ", count, " ", kind});
+    return text;
+  }
+
+ private:
+  static void check(const std::error_code& error, const std::string& folder) {
+    if (error)
+      throw DataError(
+          concat({"from_image_folder: ", folder, " cannot be read: ", error.message()}));
+  }
+
+  const std::string& directory_;
+  std::map<std::string, std::size_t> others_;
+};
+
+/// Takes the order and the part that the options say.
+LOCKSTEP_INLINE void choose_images(ImageFolderFiles& files, const ImageFolderOptions& options) {
+  const std::size_t all = files.paths.size();
+  if (options.shuffle) {
+    RandomStream random{RandomKey(options.seed)};
+    for (std::size_t i = all; i > 1; --i) {
+      const auto other = static_cast<std::size_t>(random.below(i));
+      std::swap(files.paths[i - 1], files.paths[other]);
+      std::swap(files.labels[i - 1], files.labels[other]);
+    }
+  }
+  if (options.subset == ImageSubset::all) return;
+  const auto validation =
+      static_cast<std::size_t>(options.validation_split * static_cast<double>(all));
+  const bool is_training = options.subset == ImageSubset::training;
+  const auto keep = [&](auto& list) {
+    const auto border = list.end() - static_cast<std::ptrdiff_t>(validation);
+    is_training ? list.erase(border, list.end()) : list.erase(list.begin(), border);
+  };
+  keep(files.paths);
+  keep(files.labels);
+  if (files.paths.empty())
     throw DataError(
-        concat({"from_image_folder: ", directory, " cannot be read: ", error.message()}));
-  std::sort(found.begin(), found.end());
+        concat({"from_image_folder: a validation_split of ", options.validation_split, " of ", all,
+                " images leaves none for ", is_training ? "training" : "validation"}));
+}
+
+LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory,
+                                             const ImageFolderOptions& options) {
+  check_image_options(options);
+  ImageSearch search(directory);
+  const std::vector<std::string> found = search.classes();
+  ImageFolderFiles files{.class_names = options.class_names, .paths = {}, .labels = {}};
   if (files.class_names.empty()) files.class_names = found;
 
   for (std::size_t label = 0; label < files.class_names.size(); ++label) {
     const std::string& name = files.class_names[label];
     if (!std::binary_search(found.begin(), found.end(), name))
-      throw DataError(concat({"from_image_folder: ", directory, " has no folder '", name, "'"}));
-    std::vector<std::string> paths;
-    fs::recursive_directory_iterator entry(fs::path(directory) / name, error);
-    for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error))
-      if (entry->is_regular_file() && is_image_name(entry->path()))
-        paths.push_back(entry->path().string());
-    if (error)
-      throw DataError(concat(
-          {"from_image_folder: ", directory, "/", name, " cannot be read: ", error.message()}));
-    std::sort(paths.begin(), paths.end());
-    for (std::string& path : paths) files.paths.push_back(std::move(path));
+      throw DataError(
+          concat({"from_image_folder: ", directory, " has no folder ", in_quotes(name)}));
+    for (std::string& path : search.images(name)) files.paths.push_back(std::move(path));
     files.labels.resize(files.paths.size(), static_cast<std::uint32_t>(label));
   }
+  const std::string others = search.others();
   if (files.paths.empty())
     throw DataError(concat({"from_image_folder: ", directory,
-                            " has no images; expected a folder for each class with "
-                            "files that end in .png, .jpg or .jpeg"}));
+                            " has no images; expected a folder for each class with files that end "
+                            "in .png, .jpg, .jpeg, .jpe or .jfif, found ",
+                            others.empty() ? "nothing" : others}));
+  // (The other part of the same folder has the same to say.)
+  if (!others.empty() && options.subset != ImageSubset::validation)
+    log_line(
+        concat({"from_image_folder: ", directory, ": takes ", files.paths.size(), " images of ",
+                files.class_names.size(), " classes, and leaves out: ", others}));
+  choose_images(files, options);
   return files;
+}
+
+LOCKSTEP_INLINE ImageFolderFiles without_bad_images(
+    ImageFolderFiles files, const std::function<void(const std::string& path)>& decode) {
+  constexpr std::size_t most_named = 10;
+  ImageFolderFiles good{.class_names = std::move(files.class_names), .paths = {}, .labels = {}};
+  const std::size_t all = files.paths.size();
+  std::string reasons;
+  for (std::size_t i = 0; i < all; ++i) {
+    try {
+      decode(files.paths[i]);
+    } catch (const DataError& error) {
+      const std::size_t bad = i - good.paths.size();
+      if (bad < most_named) reasons += concat({bad > 0 ? "; " : "", error.what()});
+      continue;
+    }
+    good.paths.push_back(std::move(files.paths[i]));
+    good.labels.push_back(files.labels[i]);
+  }
+  const std::size_t bad = all - good.paths.size();
+  if (bad == 0) return good;
+  if (bad > most_named) reasons += concat({"; and ", bad - most_named, " more"});
+  const std::string text =
+      concat({"from_image_folder: ", bad, " of ", all, " images are left out: ", reasons});
+  if (bad == all) throw DataError(text);
+  log_warning(text);
+  return good;
 }
 
 LOCKSTEP_INLINE std::uint32_t checksum_of(const ImageFolderFiles& files,

@@ -14,7 +14,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// file must not become shorter meanwhile. Any number of threads may read it.
 class MappedFile {
  public:
-  /// Throws DataError, beginning with `caller`, when the file cannot be read.
+  /// Throws DataError, beginning with `caller`, when the file cannot be read, or is not what its
+  /// reader could read: a Git LFS pointer, or compressed (name.gz).
   MappedFile(std::string_view caller, std::string path);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -27,12 +28,15 @@ class MappedFile {
   }
 
  private:
+  struct Unchecked {};
+  MappedFile(std::string_view caller, std::string path, Unchecked);
+
   std::string path_;
   std::span<const std::byte> bytes_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/mapped_file.ipp"
 #endif

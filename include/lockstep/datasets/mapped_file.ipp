@@ -10,12 +10,18 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view caller, std::string path)
+inline bool is_compressed_name(std::string_view path) {
+  return path.ends_with(".gz") || path.ends_with(".bz2") || path.ends_with(".xz") ||
+         path.ends_with(".zst");
+}
+
+LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view caller, std::string path, Unchecked)
     : path_(std::move(path)) {
   const auto fail = [&](const char* what, int error) {
     throw DataError(concat({caller, ": ", path_, " cannot be ", what, ": ", std::strerror(error)}));
@@ -35,6 +41,15 @@ LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view caller, std::string path
   ::close(file);
   if (error != 0) fail("read", error);
   bytes_ = {static_cast<const std::byte*>(base), static_cast<std::size_t>(status.st_size)};
+}
+
+LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view caller, std::string path)
+    : MappedFile(caller, std::move(path), Unchecked()) {
+  const std::string format = known_format(text());
+  // (Other binary files may begin like compressed ones.)
+  const bool is_compressed = format.starts_with("compressed") && is_compressed_name(path_);
+  if (is_compressed || format.starts_with("a Git LFS pointer"))
+    throw DataError(concat({caller, ": ", path_, " is ", format}));
 }
 
 LOCKSTEP_INLINE MappedFile::~MappedFile() {

@@ -20,13 +20,14 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// An array in a .npy file, or in an .npz file, of which the system reads the rows that are asked
-/// for: it may be larger than the memory. Elements of '|b1', '|u1', '|i1', '<u2', '<i2', '<f2',
+/// for: it may be larger than the memory. (An array in Fortran's order has its rows spread over the
+/// file: reading one may read all.) Elements of '|b1', '|u1', '|i1', '<u2', '<i2', '<f2',
 /// '<u4', '<i4', '<f4', '<u8', '<i8' and '<f8' become float or double. Copies share the file; any
 /// number of threads may read it. The file must not become shorter meanwhile.
 class NpyArray {
  public:
-  /// The array in a .npy file. Throws DataError, naming the file, when it cannot be read, is
-  /// damaged, or is in Fortran's order (numpy.ascontiguousarray changes that).
+  /// The array in a .npy file, in either order. Throws DataError, naming the file, when it cannot
+  /// be read, is damaged, or has elements of another type.
   explicit NpyArray(const std::string& path);
   /// The array `name` in an .npz file of numpy.savez below 4 GiB. Throws DataError as above, for a
   /// name that is not there, and for arrays that numpy.savez_compressed has written.
@@ -54,6 +55,9 @@ class NpyArray {
   std::size_t rows_ = 0;
   std::vector<std::size_t> sample_shape_;
   std::size_t sample_size_ = 1;
+  /// From a row to the next, and of each extent of a sample, in elements: how the file has them.
+  std::size_t row_stride_ = 0;
+  std::vector<std::size_t> strides_;
 };
 
 /// Sample i is row i of x, its target row i of y.
@@ -96,6 +100,6 @@ template <class Made = NpySource>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/npy.ipp"
 #endif

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/half.hpp"
@@ -69,15 +70,15 @@ LOCKSTEP_INLINE NpyArray::NpyArray(const std::string& path, const std::string& n
   for (const detail::ZipEntry& entry : detail::read_zip_directory(file_->bytes())) {
     if (entry.name == name + ".npy") {
       if (entry.deflated)
-        throw DataError(concat({caller, ": array '", name,
-                                "' is compressed and cannot be read in parts; write it with "
+        throw DataError(concat({caller, ": array ", in_quotes(name),
+                                " is compressed and cannot be read in parts; write it with "
                                 "numpy.savez, or as a .npy file"}));
-      parse(concat({caller, ": array '", name, "'"}), entry.data);
+      parse(concat({caller, ": array ", in_quotes(name)}), entry.data);
       return;
     }
     others += concat({others.empty() ? "" : ", ", entry.name});
   }
-  throw DataError(concat({caller, ": there is no array '", name, "', but: ", others}));
+  throw DataError(concat({caller, ": there is no array ", in_quotes(name), ", but: ", others}));
 }
 
 LOCKSTEP_INLINE void NpyArray::parse(std::string caller, std::span<const std::byte> npy) {
@@ -87,14 +88,11 @@ LOCKSTEP_INLINE void NpyArray::parse(std::string caller, std::span<const std::by
   if (!detail::with_npy_type(header.descr(), [&](auto value) { element = sizeof value; }))
     refuse(
         concat({"expected elements of type '|b1', '|u1', '|i1', '<u2', '<i2', '<f2', '<u4', '<i4', "
-                "'<f4', '<u8', "
-                "'<i8' or '<f8', got '",
-                header.descr(), "'"}));
+                "'<f4', '<u8', '<i8' or '<f8', got ",
+                detail::npy_type_text(header.descr())}));
   const std::vector<std::uint64_t>& shape = header.shape();
   if (shape.empty())
     refuse("the array is a single number; expected at least one extent, that of the rows");
-  if (header.fortran_order() && shape.size() > 1)
-    refuse("the array is in Fortran's order; save numpy.ascontiguousarray of it");
   elements_ = npy.subspan(header.size());
   std::uint64_t size = element;
   bool too_large = false;
@@ -109,6 +107,17 @@ LOCKSTEP_INLINE void NpyArray::parse(std::string caller, std::span<const std::by
   rows_ = static_cast<std::size_t>(shape.front());
   for (std::size_t i = 1; i < shape.size(); ++i)
     sample_shape_.push_back(static_cast<std::size_t>(shape[i]));
+  strides_.resize(sample_shape_.size());
+  std::size_t stride = 1;
+  if (header.fortran_order()) {
+    row_stride_ = std::exchange(stride, rows_);
+    for (std::size_t i = 0; i < strides_.size(); ++i)
+      strides_[i] = std::exchange(stride, stride * sample_shape_[i]);
+  } else {
+    for (std::size_t i = strides_.size(); i > 0; --i)
+      strides_[i - 1] = std::exchange(stride, stride * sample_shape_[i - 1]);
+    row_stride_ = stride;
+  }
   for (const std::size_t extent : sample_shape_) sample_size_ *= extent;
 }
 
@@ -118,14 +127,22 @@ void NpyArray::read_rows(std::span<const std::int64_t> indices, TensorView<T> to
   detail::with_npy_type(type_, [&](auto element) {
     using U = decltype(element);
     std::array<const std::byte*, tile> rows{};
+    std::vector<std::size_t> index(sample_shape_.size());
     for (std::size_t first = 0; first < indices.size(); first += tile) {
       const std::size_t filled = std::min(tile, indices.size() - first);
       for (std::size_t s = 0; s < filled; ++s)
         rows[s] = elements_.data() +
-                  static_cast<std::size_t>(indices[first + s]) * sample_size_ * sizeof(U);
-      for (std::size_t f = 0; f < sample_size_; ++f)
+                  static_cast<std::size_t>(indices[first + s]) * row_stride_ * sizeof(U);
+      for (std::size_t f = 0, at = 0; f < sample_size_; ++f) {
         for (std::size_t s = 0; s < filled; ++s)
-          to(first + s, f) = detail::load_element<T, U>(rows[s] + f * sizeof(U));
+          to(first + s, f) = detail::load_element<T, U>(rows[s] + at * sizeof(U));
+        // To the next element, the last extent first.
+        for (std::size_t d = index.size(); d > 0; --d) {
+          at += strides_[d - 1];
+          if (++index[d - 1] < sample_shape_[d - 1]) break;
+          at -= strides_[d - 1] * std::exchange(index[d - 1], 0);
+        }
+      }
     }
   });
 }

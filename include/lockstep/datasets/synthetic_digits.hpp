@@ -6,7 +6,7 @@
 #include <span>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/datasets/labelled_images.hpp"
+#include "lockstep/datasets/image_sets.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -46,6 +46,6 @@ struct SyntheticDigitsOptions {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/synthetic_digits.ipp"
 #endif

@@ -9,16 +9,184 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/datasets/detail/glyphs.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail::digits {
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+/// A pen movement in the unit square (y points down): straight lines, or a smooth curve, through
+/// the points.
+struct Stroke {
+  bool smooth = false;
+  std::size_t count = 0;
+  std::array<Point, 14> points{};
+};
+
+/// One way to write a digit.
+struct Glyph {
+  std::uint8_t digit = 0;
+  std::size_t count = 0;
+  std::array<Stroke, 3> strokes{};
+};
+
+inline constexpr std::array<Glyph, 17> glyphs{{
+    {0,
+     1,
+     {{{true,
+        9,
+        {{{.5, .04},
+          {.76, .2},
+          {.84, .5},
+          {.76, .8},
+          {.5, .96},
+          {.24, .8},
+          {.16, .5},
+          {.24, .2},
+          {.5, .04}}}}}}},
+    {0,
+     1,
+     {{{true,
+        9,
+        {{{.58, .04},
+          {.74, .22},
+          {.74, .52},
+          {.62, .84},
+          {.44, .96},
+          {.27, .8},
+          {.26, .48},
+          {.38, .16},
+          {.6, .05}}}}}}},
+    {1, 1, {{{false, 2, {{{.5, .04}, {.5, .96}}}}}}},
+    {1, 1, {{{false, 3, {{{.3, .26}, {.53, .05}, {.53, .96}}}}}}},
+    {1,
+     2,
+     {{{
+           false,
+           3,
+           {{{.32, .22}, {.52, .05}, {.52, .95}}},
+       },
+       {false, 2, {{{.3, .95}, {.75, .95}}}}}}},
+    {2,
+     2,
+     {{{true,
+        8,
+        {{{.2, .26},
+          {.3, .1},
+          {.5, .04},
+          {.72, .12},
+          {.78, .3},
+          {.66, .52},
+          {.42, .74},
+          {.19, .94}}}},
+       {false, 2, {{{.19, .94}, {.83, .94}}}}}}},
+    {2,
+     1,
+     {{{true,
+        11,
+        {{{.2, .22},
+          {.42, .05},
+          {.68, .1},
+          {.75, .3},
+          {.6, .55},
+          {.38, .82},
+          {.24, .92},
+          {.18, .82},
+          {.3, .76},
+          {.55, .88},
+          {.86, .9}}}}}}},
+    {3,
+     2,
+     {{{true, 6, {{{.22, .14}, {.46, .04}, {.7, .12}, {.75, .28}, {.62, .43}, {.42, .48}}}},
+       {true, 6, {{{.42, .48}, {.7, .55}, {.8, .73}, {.68, .9}, {.44, .96}, {.19, .86}}}}}}},
+    {4,
+     2,
+     {{{false, 3, {{{.62, .05}, {.17, .64}, {.86, .64}}}},
+       {false, 2, {{{.63, .05}, {.63, .96}}}}}}},
+    {4,
+     2,
+     {{{false, 3, {{{.26, .08}, {.2, .55}, {.8, .52}}}}, {false, 2, {{{.74, .08}, {.68, .96}}}}}}},
+    {5,
+     2,
+     {{{false, 3, {{{.79, .07}, {.32, .07}, {.26, .46}}}},
+       {true,
+        7,
+        {{{.26, .46}, {.5, .38}, {.74, .48}, {.81, .69}, {.69, .88}, {.44, .96}, {.19, .86}}}}}}},
+    {6,
+     1,
+     {{{true,
+        11,
+        {{{.7, .05},
+          {.45, .2},
+          {.27, .44},
+          {.2, .7},
+          {.32, .91},
+          {.54, .96},
+          {.75, .86},
+          {.79, .69},
+          {.64, .54},
+          {.42, .55},
+          {.24, .72}}}}}}},
+    {7, 1, {{{false, 3, {{{.18, .08}, {.82, .08}, {.44, .96}}}}}}},
+    {7,
+     2,
+     {{{true, 6, {{{.17, .14}, {.4, .08}, {.8, .09}, {.7, .3}, {.55, .6}, {.46, .96}}}},
+       {false, 2, {{{.36, .52}, {.76, .5}}}}}}},
+    {8,
+     1,
+     {{{true,
+        13,
+        {{{.5, .48},
+          {.29, .35},
+          {.28, .16},
+          {.5, .04},
+          {.72, .16},
+          {.71, .35},
+          {.5, .48},
+          {.25, .63},
+          {.21, .83},
+          {.5, .96},
+          {.79, .83},
+          {.75, .63},
+          {.5, .48}}}}}}},
+    {9,
+     1,
+     {{{true,
+        10,
+        {{{.76, .28},
+          {.66, .46},
+          {.43, .5},
+          {.25, .37},
+          {.28, .15},
+          {.5, .04},
+          {.7, .12},
+          {.77, .3},
+          {.74, .62},
+          {.62, .96}}}}}}},
+    {9,
+     2,
+     {{{true,
+        8,
+        {{{.74, .24},
+          {.64, .46},
+          {.42, .5},
+          {.24, .36},
+          {.28, .14},
+          {.5, .05},
+          {.7, .12},
+          {.74, .24}}}},
+       {false, 2, {{{.75, .1}, {.73, .96}}}}}}},
+}};
 
 // Only + - * / and sqrt, which IEEE 754 rounds exactly: sine, cosine and logarithm differ between C
 // libraries. What a compiler may still change (multiply-add) is below the last bit, and the pixels
 // are rounded to bytes in the end.
-
-namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail::digits {
 
 /// How far a digit strays from the pattern. Lengths are in pixels, but for the jitter of points
 /// (unit square).

@@ -120,6 +120,6 @@ template <class Reader = TFRecordReader>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/tfrecords.ipp"
 #endif

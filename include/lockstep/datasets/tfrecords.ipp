@@ -19,16 +19,16 @@ LOCKSTEP_INLINE std::size_t feature_size(const FixedLenFeature& feature) {
   std::size_t size = 1;
   for (const std::size_t extent : feature.shape)
     if (extent == 0 || __builtin_mul_overflow(size, extent, &size))
-      throw ConfigurationError(concat(
-          {"from_tfrecords: feature '", feature.key, "' has a shape with the extent ", extent}));
+      throw ConfigurationError(concat({"from_tfrecords: feature ", in_quotes(feature.key),
+                                       " has a shape with the extent ", extent}));
   return size;
 }
 
 template <class N>
 void read_raw(std::string_view key, std::string_view bytes, std::span<double> to) {
   if (bytes.size() != to.size() * sizeof(N))
-    throw DataError(concat({"feature '", key, "': expected ", to.size(), " numbers of ", sizeof(N),
-                            " bytes, got ", bytes.size(), " bytes"}));
+    throw DataError(concat({"feature ", in_quotes(key), ": expected ", to.size(), " numbers of ",
+                            sizeof(N), " bytes, got ", bytes.size(), " bytes"}));
   for (std::size_t i = 0; i < to.size(); ++i) {
     N number;
     std::memcpy(&number, bytes.data() + i * sizeof(N), sizeof(N));
@@ -45,8 +45,8 @@ LOCKSTEP_INLINE void read_feature(const FixedLenFeature& feature, const ExampleV
   if (feature.encoding == FeatureEncoding::numbers) return found->read(to);
   const std::vector<std::string_view> strings = found->bytes();
   if (strings.size() != 1)
-    throw DataError(concat(
-        {"feature '", feature.key, "': expected one string of bytes, got ", strings.size()}));
+    throw DataError(concat({"feature ", in_quotes(feature.key),
+                            ": expected one string of bytes, got ", strings.size()}));
   switch (feature.encoding) {
     case FeatureEncoding::raw_uint8:
       return read_raw<std::uint8_t>(feature.key, strings[0], to);

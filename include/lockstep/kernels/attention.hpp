@@ -238,20 +238,19 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
     }
 }
 
-LOCKSTEP_INSTANCE(void attention_forward<float>(const AttentionSize&, const float*, const float*,
-                                                const float*, const AttentionMasks<float>&,
-                                                const AttentionDropout&, float*, float*, float*));
-LOCKSTEP_INSTANCE(void attention_backward<float>(const AttentionSize&,
-                                                 const AttentionGradients<float>&,
-                                                 const AttentionMasks<float>&,
-                                                 const AttentionDropout&, float*, float*));
-LOCKSTEP_INSTANCE(void attention_forward<double>(const AttentionSize&, const double*, const double*,
-                                                 const double*, const AttentionMasks<double>&,
-                                                 const AttentionDropout&, double*, double*,
-                                                 double*));
-LOCKSTEP_INSTANCE(void attention_backward<double>(const AttentionSize&,
-                                                  const AttentionGradients<double>&,
-                                                  const AttentionMasks<double>&,
-                                                  const AttentionDropout&, double*, double*));
+LOCKSTEP_EXTERN(void attention_forward<float>(const AttentionSize&, const float*, const float*,
+                                              const float*, const AttentionMasks<float>&,
+                                              const AttentionDropout&, float*, float*, float*));
+LOCKSTEP_EXTERN(void attention_backward<float>(const AttentionSize&,
+                                               const AttentionGradients<float>&,
+                                               const AttentionMasks<float>&,
+                                               const AttentionDropout&, float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void attention_forward<double>(
+    const AttentionSize&, const double*, const double*, const double*,
+    const AttentionMasks<double>&, const AttentionDropout&, double*, double*, double*));
+LOCKSTEP_EXTERN_DOUBLE(void attention_backward<double>(const AttentionSize&,
+                                                       const AttentionGradients<double>&,
+                                                       const AttentionMasks<double>&,
+                                                       const AttentionDropout&, double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -100,13 +100,9 @@ struct AveragePoolingGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(AveragePooling<float, true>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePooling<float, false>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePooling<double, true>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePooling<double, false>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<float, true>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<float, false>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<double, true>);
-LOCKSTEP_KERNEL_INSTANCE(AveragePoolingGradient<double, false>);
+LOCKSTEP_KERNEL_INSTANCES(AveragePooling, true);
+LOCKSTEP_KERNEL_INSTANCES(AveragePooling, false);
+LOCKSTEP_KERNEL_INSTANCES(AveragePoolingGradient, true);
+LOCKSTEP_KERNEL_INSTANCES(AveragePoolingGradient, false);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -104,9 +104,7 @@ struct BilinearGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(Bilinear<float>);
-LOCKSTEP_KERNEL_INSTANCE(Bilinear<double>);
-LOCKSTEP_KERNEL_INSTANCE(BilinearGradient<float>);
-LOCKSTEP_KERNEL_INSTANCE(BilinearGradient<double>);
+LOCKSTEP_KERNEL_INSTANCES(Bilinear);
+LOCKSTEP_KERNEL_INSTANCES(BilinearGradient);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

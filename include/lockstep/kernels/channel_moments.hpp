@@ -64,7 +64,6 @@ struct ChannelMoments {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(ChannelMoments<float>);
-LOCKSTEP_KERNEL_INSTANCE(ChannelMoments<double>);
+LOCKSTEP_KERNEL_INSTANCES(ChannelMoments);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -184,11 +184,8 @@ struct ChannelInputGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(ScaleChannels<float>);
-LOCKSTEP_KERNEL_INSTANCE(ScaleChannels<double>);
-LOCKSTEP_KERNEL_INSTANCE(ChannelGradients<float>);
-LOCKSTEP_KERNEL_INSTANCE(ChannelGradients<double>);
-LOCKSTEP_KERNEL_INSTANCE(ChannelInputGradient<float>);
-LOCKSTEP_KERNEL_INSTANCE(ChannelInputGradient<double>);
+LOCKSTEP_KERNEL_INSTANCES(ScaleChannels);
+LOCKSTEP_KERNEL_INSTANCES(ChannelGradients);
+LOCKSTEP_KERNEL_INSTANCES(ChannelInputGradient);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -96,7 +96,6 @@ struct ChannelTotals {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(ChannelTotals<float>);
-LOCKSTEP_KERNEL_INSTANCE(ChannelTotals<double>);
+LOCKSTEP_KERNEL_INSTANCES(ChannelTotals);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

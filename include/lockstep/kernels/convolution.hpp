@@ -135,17 +135,17 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
   }
 }
 
-LOCKSTEP_INSTANCE(void convolution_forward<float>(const ConvolutionSize&, const float*,
-                                                  const float*, const float*, float*,
-                                                  Finish<float>));
-LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*,
-                                                         const float*, float*, const float*,
-                                                         Finish<float>, bool));
-LOCKSTEP_INSTANCE(void convolution_forward<double>(const ConvolutionSize&, const double*,
-                                                   const double*, const double*, double*,
-                                                   Finish<double>));
-LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*,
-                                                          const double*, double*, const double*,
-                                                          Finish<double>, bool));
+LOCKSTEP_EXTERN(void convolution_forward<float>(const ConvolutionSize&, const float*, const float*,
+                                                const float*, float*, Finish<float>));
+LOCKSTEP_EXTERN(void convolution_input_gradient<float>(const ConvolutionSize&, const float*,
+                                                       const float*, float*, const float*,
+                                                       Finish<float>, bool));
+LOCKSTEP_EXTERN_DOUBLE(void convolution_forward<double>(const ConvolutionSize&, const double*,
+                                                        const double*, const double*, double*,
+                                                        Finish<double>));
+LOCKSTEP_EXTERN_DOUBLE(void convolution_input_gradient<double>(const ConvolutionSize&,
+                                                               const double*, const double*,
+                                                               double*, const double*,
+                                                               Finish<double>, bool));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -180,21 +180,21 @@ void convolution1d_input_gradient(const Convolution1DSize& s, const T* weights, 
   dispatch(detail::SumTaps<T>{s, columns, dx});
 }
 
-LOCKSTEP_INSTANCE(void convolution1d_forward<float>(const Convolution1DSize&, const float*,
-                                                    const float*, const float*, float*, float*,
-                                                    Finish<float>));
-LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<float>(const Convolution1DSize&, const float*,
-                                                            const Delta<float>&, float*, float*,
-                                                            float*));
-LOCKSTEP_INSTANCE(void convolution1d_input_gradient<float>(const Convolution1DSize&, const float*,
-                                                           const float*, float*, float*));
-LOCKSTEP_INSTANCE(void convolution1d_forward<double>(const Convolution1DSize&, const double*,
-                                                     const double*, const double*, double*, double*,
-                                                     Finish<double>));
-LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<double>(const Convolution1DSize&,
-                                                             const double*, const Delta<double>&,
-                                                             double*, double*, double*));
-LOCKSTEP_INSTANCE(void convolution1d_input_gradient<double>(const Convolution1DSize&, const double*,
-                                                            const double*, double*, double*));
+LOCKSTEP_EXTERN(void convolution1d_forward<float>(const Convolution1DSize&, const float*,
+                                                  const float*, const float*, float*, float*,
+                                                  Finish<float>));
+LOCKSTEP_EXTERN(void convolution1d_weight_gradient<float>(const Convolution1DSize&, const float*,
+                                                          const Delta<float>&, float*, float*,
+                                                          float*));
+LOCKSTEP_EXTERN(void convolution1d_input_gradient<float>(const Convolution1DSize&, const float*,
+                                                         const float*, float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void convolution1d_forward<double>(const Convolution1DSize&, const double*,
+                                                          const double*, const double*, double*,
+                                                          double*, Finish<double>));
+LOCKSTEP_EXTERN_DOUBLE(void convolution1d_weight_gradient<double>(
+    const Convolution1DSize&, const double*, const Delta<double>&, double*, double*, double*));
+LOCKSTEP_EXTERN_DOUBLE(void convolution1d_input_gradient<double>(const Convolution1DSize&,
+                                                                 const double*, const double*,
+                                                                 double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -133,11 +133,11 @@ void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Del
   }
 }
 
-LOCKSTEP_INSTANCE(void convolution_weight_gradient<float>(const ConvolutionSize&, const float*,
-                                                          const Delta<float>&, float*, float*,
-                                                          float*));
-LOCKSTEP_INSTANCE(void convolution_weight_gradient<double>(const ConvolutionSize&, const double*,
-                                                           const Delta<double>&, double*, double*,
-                                                           double*));
+LOCKSTEP_EXTERN(void convolution_weight_gradient<float>(const ConvolutionSize&, const float*,
+                                                        const Delta<float>&, float*, float*,
+                                                        float*));
+LOCKSTEP_EXTERN_DOUBLE(void convolution_weight_gradient<double>(const ConvolutionSize&,
+                                                                const double*, const Delta<double>&,
+                                                                double*, double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -76,21 +76,22 @@ void dense_weight_gradient(const DenseSize& size, const T* x, const T* scratch,
               {.a_row = size.stride, .a = 1, .b = transposed_panels(size.units, size.stride)});
 }
 
-LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*,
-                                            const float*, float*, Finish<float>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*,
-                                                   float*, Finish<float>, bool));
-LOCKSTEP_INSTANCE(void dense_bias_gradient<float>(const DenseSize&, const Delta<float>&, float*,
+LOCKSTEP_EXTERN(void dense_forward<float>(const DenseSize&, const float*, const float*,
+                                          const float*, float*, Finish<float>));
+LOCKSTEP_EXTERN(void dense_input_gradient<float>(const DenseSize&, const float*, const float*,
+                                                 float*, Finish<float>, bool));
+LOCKSTEP_EXTERN(void dense_bias_gradient<float>(const DenseSize&, const Delta<float>&, float*,
+                                                float*));
+LOCKSTEP_EXTERN(void dense_weight_gradient<float>(const DenseSize&, const float*, const float*,
                                                   float*));
-LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const float*,
-                                                    float*));
-LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*,
-                                             const double*, double*, Finish<double>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*,
-                                                    double*, Finish<double>, bool));
-LOCKSTEP_INSTANCE(void dense_bias_gradient<double>(const DenseSize&, const Delta<double>&, double*,
-                                                   double*));
-LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const double*,
-                                                     double*));
+LOCKSTEP_EXTERN_DOUBLE(void dense_forward<double>(const DenseSize&, const double*, const double*,
+                                                  const double*, double*, Finish<double>));
+LOCKSTEP_EXTERN_DOUBLE(void dense_input_gradient<double>(const DenseSize&, const double*,
+                                                         const double*, double*, Finish<double>,
+                                                         bool));
+LOCKSTEP_EXTERN_DOUBLE(void dense_bias_gradient<double>(const DenseSize&, const Delta<double>&,
+                                                        double*, double*));
+LOCKSTEP_EXTERN_DOUBLE(void dense_weight_gradient<double>(const DenseSize&, const double*,
+                                                          const double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

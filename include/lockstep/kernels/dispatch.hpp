@@ -22,10 +22,13 @@
 #define LOCKSTEP_KERNEL __attribute__((always_inline)) inline
 #define LOCKSTEP_KERNEL_LAMBDA __attribute__((always_inline))
 
-/// In namespace lockstep::kernels, for a kernel that is a type and returns nothing: it is compiled
-/// in lockstep::compiled, and no more by the programs that dispatch it.
-#define LOCKSTEP_KERNEL_INSTANCE(...) \
-  LOCKSTEP_INSTANCE(void dispatch<__VA_ARGS__>(const __VA_ARGS__&))
+/// In namespace lockstep::kernels, for a kernel that is a type and returns nothing: Kernel<T, ...>
+/// for each T is compiled once in the library, and no more by the programs that dispatch it.
+#define LOCKSTEP_KERNEL_INSTANCES(Kernel, ...)                                     \
+  LOCKSTEP_EXTERN(void dispatch<Kernel<float __VA_OPT__(, ) __VA_ARGS__>>(         \
+      const Kernel<float __VA_OPT__(, ) __VA_ARGS__>&));                           \
+  LOCKSTEP_EXTERN_DOUBLE(void dispatch<Kernel<double __VA_OPT__(, ) __VA_ARGS__>>( \
+      const Kernel<double __VA_OPT__(, ) __VA_ARGS__>&))
 
 #if defined(__clang__)
 // Else clang++ -march=native splits 512-bit vectors on processors for which it prefers 256 bits.

@@ -93,9 +93,7 @@ struct ScatterRows {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(GatherRows<float>);
-LOCKSTEP_KERNEL_INSTANCE(GatherRows<double>);
-LOCKSTEP_KERNEL_INSTANCE(ScatterRows<float>);
-LOCKSTEP_KERNEL_INSTANCE(ScatterRows<double>);
+LOCKSTEP_KERNEL_INSTANCES(GatherRows);
+LOCKSTEP_KERNEL_INSTANCES(ScatterRows);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -268,9 +268,7 @@ struct GroupNormalizationGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(GroupNormalization<float>);
-LOCKSTEP_KERNEL_INSTANCE(GroupNormalization<double>);
-LOCKSTEP_KERNEL_INSTANCE(GroupNormalizationGradient<float>);
-LOCKSTEP_KERNEL_INSTANCE(GroupNormalizationGradient<double>);
+LOCKSTEP_KERNEL_INSTANCES(GroupNormalization);
+LOCKSTEP_KERNEL_INSTANCES(GroupNormalizationGradient);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -237,15 +237,14 @@ void gru_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to) {
   }
 }
 
-#define LOCKSTEP_GRU_INSTANCES(T, reset_after)                                \
-  LOCKSTEP_INSTANCE(void gru_forward<T, reset_after>(const Recurrence<T>&));  \
-  LOCKSTEP_INSTANCE(void gru_backward<T, reset_after>(const Recurrence<T>&)); \
-  LOCKSTEP_INSTANCE(                                                          \
-      void gru_gradients<T, reset_after>(const Recurrence<T>&, const RecurrentGradients<T>&))
-LOCKSTEP_GRU_INSTANCES(float, true);
-LOCKSTEP_GRU_INSTANCES(float, false);
-LOCKSTEP_GRU_INSTANCES(double, true);
-LOCKSTEP_GRU_INSTANCES(double, false);
+#define LOCKSTEP_GRU_INSTANCES(EXTERN, T, reset_after)             \
+  EXTERN(void gru_forward<T, reset_after>(const Recurrence<T>&));  \
+  EXTERN(void gru_backward<T, reset_after>(const Recurrence<T>&)); \
+  EXTERN(void gru_gradients<T, reset_after>(const Recurrence<T>&, const RecurrentGradients<T>&))
+LOCKSTEP_GRU_INSTANCES(LOCKSTEP_EXTERN, float, true);
+LOCKSTEP_GRU_INSTANCES(LOCKSTEP_EXTERN, float, false);
+LOCKSTEP_GRU_INSTANCES(LOCKSTEP_EXTERN_DOUBLE, double, true);
+LOCKSTEP_GRU_INSTANCES(LOCKSTEP_EXTERN_DOUBLE, double, false);
 #undef LOCKSTEP_GRU_INSTANCES
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -71,6 +71,6 @@ void set_instruction_set(InstructionSet level);
 }  // namespace kernels
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/kernels/instruction_set.ipp"
 #endif

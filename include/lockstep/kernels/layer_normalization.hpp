@@ -218,17 +218,11 @@ struct LayerNormalizationInputGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalization<float, true>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalization<float, false>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalization<double, true>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalization<double, false>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationSums<float, true>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationSums<float, false>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationSums<double, true>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationSums<double, false>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationInputGradient<float, true>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationInputGradient<float, false>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationInputGradient<double, true>);
-LOCKSTEP_KERNEL_INSTANCE(LayerNormalizationInputGradient<double, false>);
+LOCKSTEP_KERNEL_INSTANCES(LayerNormalization, true);
+LOCKSTEP_KERNEL_INSTANCES(LayerNormalization, false);
+LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationSums, true);
+LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationSums, false);
+LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationInputGradient, true);
+LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationInputGradient, false);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

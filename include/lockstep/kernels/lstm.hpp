@@ -162,9 +162,9 @@ void lstm_backward(const Recurrence<T>& r) {
   }
 }
 
-LOCKSTEP_INSTANCE(void lstm_forward<float>(const Recurrence<float>&));
-LOCKSTEP_INSTANCE(void lstm_forward<double>(const Recurrence<double>&));
-LOCKSTEP_INSTANCE(void lstm_backward<float>(const Recurrence<float>&));
-LOCKSTEP_INSTANCE(void lstm_backward<double>(const Recurrence<double>&));
+LOCKSTEP_EXTERN(void lstm_forward<float>(const Recurrence<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void lstm_forward<double>(const Recurrence<double>&));
+LOCKSTEP_EXTERN(void lstm_backward<float>(const Recurrence<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void lstm_backward<double>(const Recurrence<double>&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

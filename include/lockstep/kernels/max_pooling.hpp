@@ -111,9 +111,7 @@ struct MaxPoolingGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(MaxPooling<float>);
-LOCKSTEP_KERNEL_INSTANCE(MaxPooling<double>);
-LOCKSTEP_KERNEL_INSTANCE(MaxPoolingGradient<float>);
-LOCKSTEP_KERNEL_INSTANCE(MaxPoolingGradient<double>);
+LOCKSTEP_KERNEL_INSTANCES(MaxPooling);
+LOCKSTEP_KERNEL_INSTANCES(MaxPoolingGradient);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

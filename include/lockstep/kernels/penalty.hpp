@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/regularizer.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sweep.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {

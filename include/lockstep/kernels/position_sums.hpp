@@ -69,9 +69,7 @@ struct SumPositions {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(AddPositions<float>);
-LOCKSTEP_KERNEL_INSTANCE(AddPositions<double>);
-LOCKSTEP_KERNEL_INSTANCE(SumPositions<float>);
-LOCKSTEP_KERNEL_INSTANCE(SumPositions<double>);
+LOCKSTEP_KERNEL_INSTANCES(AddPositions);
+LOCKSTEP_KERNEL_INSTANCES(SumPositions);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -10,6 +10,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product_layout.hpp"
 #include "lockstep/kernels/tile.hpp"
+#include "lockstep/kernels/transpose_part.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -30,7 +31,7 @@ struct ProductBlock {
   LOCKSTEP_KERNEL void operator()() const {
     std::size_t inner = 0;
     for (std::size_t i = 0; i < segment_count; ++i) inner += segments[i].count;
-    AheadCursor cursor{{ahead[0], ahead[1]}, inner * cache_line};
+    AheadCursor cursor(ahead, inner, tiles<Isa>());
     const bool may_pack = inner <= inner_block && segment_count <= packed_segments;
     for_each_tile_column<Isa, T>(
         padded_columns(target.columns),
@@ -40,10 +41,20 @@ struct ProductBlock {
   }
 
  private:
-  /// Deals out what lies ahead to the tiles of this block.
+  /// Deals out what lies ahead to the tiles of this block, so much of it for each k that it lasts
+  /// until the last tile: the memory has room for few requests at a time.
   struct AheadCursor {
     Ahead parts[2];
+    std::size_t bytes_per_k;
     std::size_t bytes_per_tile;
+
+    LOCKSTEP_KERNEL AheadCursor(const Ahead (&ahead)[2], std::size_t inner, std::size_t tiles)
+        : parts{ahead[0], ahead[1]} {
+      const auto bytes =
+          static_cast<std::size_t>((parts[0].end - parts[0].next) + (parts[1].end - parts[1].next));
+      bytes_per_k = std::min(bytes / std::max<std::size_t>(inner * tiles, 1) + 1, cache_line);
+      bytes_per_tile = inner * bytes_per_k;
+    }
 
     /// Where a tile's prefetches begin; null: nothing is left.
     const char* take() {
@@ -54,6 +65,13 @@ struct ProductBlock {
       return begin;
     }
   };
+
+  /// Of this block, about.
+  template <class Isa>
+  [[nodiscard]] LOCKSTEP_KERNEL std::size_t tiles() const {
+    constexpr std::size_t width = (Isa::registers == 32 ? 4 : 2) * lanes<T, Isa>;
+    return (target.rows + 5) / 6 * ((target.columns + width - 1) / width);
+  }
 
   template <class Isa, class ThisTile>
   LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor,
@@ -134,7 +152,7 @@ struct ProductBlock {
       }
       const char* next = cursor.take();
       const char* const fetched = next == nullptr ? reinterpret_cast<const char*>(c.data) : next;
-      const std::size_t fetch_step = next == nullptr ? 0 : cache_line;
+      const std::size_t fetch_step = next == nullptr ? 0 : cursor.bytes_per_k;
       if (valid_rows == R) [[likely]] {
         multiply_tile<Isa>(sums, b.segments, segment_count, EvenRows<T, R>{steps.a_row},
                            row * steps.a_row, b.first, steps.a, b.step, fetched, fetch_step);
@@ -218,8 +236,11 @@ struct ProductBlock {
              : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
 }
 
+/// Rows of A at a time that are copied to lie one after the other.
+inline constexpr std::size_t packed_rows = 192;
+
 /// target = finish(onto + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
-/// elements. What lies ahead of a block is fetched as if A, B and C were contiguous.
+/// elements. What follows A, B and C in memory is fetched ahead where it comes next.
 template <class T>
 void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_t inner,
                      const Steps& steps, const Onto<T>& first_onto, Finish<T> finish) {
@@ -227,7 +248,12 @@ void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_
     return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
   };
   const bool one_block = inner <= inner_block;
-  const std::size_t group = rows_at_once(target.columns, inner);
+  // A whose k's lie far apart falls into few sets of the first-level cache, and each tile takes a
+  // part of each line: where enough tiles use it, it is transposed.
+  const bool packs = steps.a_row == 1 && steps.a > inner_block && target.columns >= 256;
+  alignas(cache_line) T packed[packed_rows * inner_block];
+  const std::size_t group = packs ? packed_rows : rows_at_once(target.columns, inner);
+  const bool is_dense = steps.b.step <= 2 * padded_columns(target.columns);
   for (std::size_t row = 0; row < target.rows; row += group) {
     Target<T> part = target;
     part.data += row * target.row_step;
@@ -238,17 +264,27 @@ void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_
       const std::size_t count = std::min(inner_block, inner - k);
       const T* block_of_a = a + row * steps.a_row + k * steps.a;
       const T* block_of_b = b + k * steps.b.step;
-      const Segment<T> segment{block_of_a, block_of_b, count};
+      Steps block_steps = steps;
+      Segment<T> segment{block_of_a, block_of_b, count};
+      if (packs) {
+        dispatch(
+            TransposePart<T>{block_of_a, count, part.rows, steps.a, packed, count, inner_block});
+        segment.a = packed;
+        block_steps.a_row = inner_block;
+        block_steps.a = 1;
+      }
       const T* const bias = first_onto.bias;
       const Onto<T> onto{k > 0 || first_onto.sums, k > 0 || bias == nullptr ? nullptr : bias + row};
       const bool last = k + count == inner;
-      ProductBlock<T> block{part, &segment, count > 0, steps, onto, last ? finish : Finish<T>{},
-                            {}};
+      ProductBlock<T> block{
+          part, &segment, count > 0, block_steps, onto, last ? finish : Finish<T>{}, {}};
       if (!last) {
         const std::size_t next = std::min(inner_block, inner - k - count);
-        block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
-        block.ahead[1] = range(block_of_b + count * steps.b.step, next * steps.b.step);
-      } else {
+        if (steps.a_row == 1 && steps.a <= 2 * part.rows)
+          block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
+        if (is_dense)
+          block.ahead[1] = range(block_of_b + count * steps.b.step, next * steps.b.step);
+      } else if (one_block && steps.a == 1) {
         const std::size_t done = row + part.rows;
         const std::size_t next = std::min(group, target.rows + target.rows_after - done);
         block.ahead[0] = range(a + done * steps.a_row, next * steps.a_row);
@@ -287,11 +323,11 @@ void multiply_parts(const Target<T>& target, const T* a, const T* b, std::size_t
   } while (k < inner);
 }
 
-LOCKSTEP_INSTANCE(void multiply_blocks<float>(const Target<float>&, const float*, const float*,
-                                              std::size_t, const Steps&, const Onto<float>&,
-                                              Finish<float>));
-LOCKSTEP_INSTANCE(void multiply_blocks<double>(const Target<double>&, const double*, const double*,
-                                               std::size_t, const Steps&, const Onto<double>&,
-                                               Finish<double>));
+LOCKSTEP_EXTERN(void multiply_blocks<float>(const Target<float>&, const float*, const float*,
+                                            std::size_t, const Steps&, const Onto<float>&,
+                                            Finish<float>));
+LOCKSTEP_EXTERN_DOUBLE(void multiply_blocks<double>(const Target<double>&, const double*,
+                                                    const double*, std::size_t, const Steps&,
+                                                    const Onto<double>&, Finish<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -49,7 +49,6 @@ struct RandomMask {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(RandomMask<float>);
-LOCKSTEP_KERNEL_INSTANCE(RandomMask<double>);
+LOCKSTEP_KERNEL_INSTANCES(RandomMask);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -108,7 +108,6 @@ struct RandomNormal {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(RandomNormal<float>);
-LOCKSTEP_KERNEL_INSTANCE(RandomNormal<double>);
+LOCKSTEP_KERNEL_INSTANCES(RandomNormal);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

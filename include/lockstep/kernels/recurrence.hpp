@@ -256,11 +256,12 @@ void delta_products(const T* deltas, std::size_t count, std::size_t columns, std
   } while (column < columns);
 }
 
-LOCKSTEP_INSTANCE(void delta_products<float>(const float*, std::size_t, std::size_t, std::size_t,
-                                             std::span<const DeltaProduct<float>>, float*, float*));
-LOCKSTEP_INSTANCE(void delta_products<double>(const double*, std::size_t, std::size_t, std::size_t,
-                                              std::span<const DeltaProduct<double>>, double*,
-                                              double*));
+LOCKSTEP_EXTERN(void delta_products<float>(const float*, std::size_t, std::size_t, std::size_t,
+                                           std::span<const DeltaProduct<float>>, float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void delta_products<double>(const double*, std::size_t, std::size_t,
+                                                   std::size_t,
+                                                   std::span<const DeltaProduct<double>>, double*,
+                                                   double*));
 
 /// Gradients of a recurrence's weights. bias and recurrent_bias may be null: not wanted.
 template <class T>

@@ -41,7 +41,6 @@ struct ScaleSequences {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(ScaleSequences<float>);
-LOCKSTEP_KERNEL_INSTANCE(ScaleSequences<double>);
+LOCKSTEP_KERNEL_INSTANCES(ScaleSequences);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

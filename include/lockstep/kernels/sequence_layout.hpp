@@ -58,9 +58,9 @@ void samples_to_rows(const SequenceLayout& size, const T* samples, T* rows) {
   detail::clear_padding(rows, size.features, size.samples * size.positions, size.row_stride);
 }
 
-LOCKSTEP_INSTANCE(void rows_to_samples<float>(const SequenceLayout&, const float*, float*));
-LOCKSTEP_INSTANCE(void rows_to_samples<double>(const SequenceLayout&, const double*, double*));
-LOCKSTEP_INSTANCE(void samples_to_rows<float>(const SequenceLayout&, const float*, float*));
-LOCKSTEP_INSTANCE(void samples_to_rows<double>(const SequenceLayout&, const double*, double*));
+LOCKSTEP_EXTERN(void rows_to_samples<float>(const SequenceLayout&, const float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void rows_to_samples<double>(const SequenceLayout&, const double*, double*));
+LOCKSTEP_EXTERN(void samples_to_rows<float>(const SequenceLayout&, const float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void samples_to_rows<double>(const SequenceLayout&, const double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

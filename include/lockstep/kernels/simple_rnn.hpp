@@ -104,9 +104,9 @@ void simple_rnn_backward(const Recurrence<T>& r) {
   }
 }
 
-LOCKSTEP_INSTANCE(void simple_rnn_forward<float>(const Recurrence<float>&));
-LOCKSTEP_INSTANCE(void simple_rnn_forward<double>(const Recurrence<double>&));
-LOCKSTEP_INSTANCE(void simple_rnn_backward<float>(const Recurrence<float>&));
-LOCKSTEP_INSTANCE(void simple_rnn_backward<double>(const Recurrence<double>&));
+LOCKSTEP_EXTERN(void simple_rnn_forward<float>(const Recurrence<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void simple_rnn_forward<double>(const Recurrence<double>&));
+LOCKSTEP_EXTERN(void simple_rnn_backward<float>(const Recurrence<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void simple_rnn_backward<double>(const Recurrence<double>&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -72,9 +72,7 @@ struct SoftmaxGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(Softmax<float>);
-LOCKSTEP_KERNEL_INSTANCE(Softmax<double>);
-LOCKSTEP_KERNEL_INSTANCE(SoftmaxGradient<float>);
-LOCKSTEP_KERNEL_INSTANCE(SoftmaxGradient<double>);
+LOCKSTEP_KERNEL_INSTANCES(Softmax);
+LOCKSTEP_KERNEL_INSTANCES(SoftmaxGradient);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -51,7 +51,6 @@ struct SoftmaxRows {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(SoftmaxRows<float>);
-LOCKSTEP_KERNEL_INSTANCE(SoftmaxRows<double>);
+LOCKSTEP_KERNEL_INSTANCES(SoftmaxRows);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

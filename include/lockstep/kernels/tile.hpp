@@ -22,8 +22,9 @@ struct Segment {
   std::size_t count = 0;
 };
 
-/// Memory that will be read or written soon: a cursor moves over it, one cache line for each k.
-/// (Blocks of A, B and C lie far apart, or are too short for what hardware prefetchers look for.)
+/// Memory that will be read or written soon: a cursor moves over it, a cache line or a part of one
+/// for each k. (Blocks of A, B and C lie far apart, or are too short for what hardware prefetchers
+/// look for.)
 struct Ahead {
   const char* next = nullptr;
   const char* end = nullptr;
@@ -67,8 +68,8 @@ struct RowsThatEnd {
 };
 
 /// sums += the tile whose rows of A are `rows`, which begin `first_row` elements into each
-/// segment's a, and whose first column is `column`. For each k one cache line is fetched from
-/// `ahead`, which moves on by ahead_step.
+/// segment's a, and whose first column is `column`. For each k the cache line at `ahead` is
+/// fetched, which moves on by ahead_step.
 template <class Isa, std::size_t R, std::size_t C, class T, class Rows>
 LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments,
                                    std::size_t count, Rows rows, std::size_t first_row,

@@ -167,11 +167,11 @@ void from_time_major(const TimeMajor<T>& size, const T* by_time, T* tokens,
   dispatch(FromTimeMajor<T>{size, by_time, tokens, merge});
 }
 
-LOCKSTEP_INSTANCE(void to_time_major<float>(const TimeMajor<float>&, const float*, float*));
-LOCKSTEP_INSTANCE(void to_time_major<double>(const TimeMajor<double>&, const double*, double*));
-LOCKSTEP_INSTANCE(void from_time_major<float>(const TimeMajor<float>&, const float*, float*,
-                                              Merge));
-LOCKSTEP_INSTANCE(void from_time_major<double>(const TimeMajor<double>&, const double*, double*,
-                                               Merge));
+LOCKSTEP_EXTERN(void to_time_major<float>(const TimeMajor<float>&, const float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void to_time_major<double>(const TimeMajor<double>&, const double*,
+                                                  double*));
+LOCKSTEP_EXTERN(void from_time_major<float>(const TimeMajor<float>&, const float*, float*, Merge));
+LOCKSTEP_EXTERN_DOUBLE(void from_time_major<double>(const TimeMajor<double>&, const double*,
+                                                    double*, Merge));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

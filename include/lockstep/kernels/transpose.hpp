@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/product.hpp"
+#include "lockstep/kernels/product_layout.hpp"
 #include "lockstep/kernels/vector.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {

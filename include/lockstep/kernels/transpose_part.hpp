@@ -47,7 +47,6 @@ struct TransposePart {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(TransposePart<float>);
-LOCKSTEP_KERNEL_INSTANCE(TransposePart<double>);
+LOCKSTEP_KERNEL_INSTANCES(TransposePart);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -53,9 +53,7 @@ struct WeightedSumGradient {
   }
 };
 
-LOCKSTEP_KERNEL_INSTANCE(WeightedSum<float>);
-LOCKSTEP_KERNEL_INSTANCE(WeightedSum<double>);
-LOCKSTEP_KERNEL_INSTANCE(WeightedSumGradient<float>);
-LOCKSTEP_KERNEL_INSTANCE(WeightedSumGradient<double>);
+LOCKSTEP_KERNEL_INSTANCES(WeightedSum);
+LOCKSTEP_KERNEL_INSTANCES(WeightedSumGradient);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

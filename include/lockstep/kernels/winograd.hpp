@@ -177,14 +177,14 @@ void winograd_input_gradient(const ConvolutionSize& s, const T* weights, const T
                       -std::numeric_limits<T>::infinity(), adds, dx, scratch);
 }
 
-LOCKSTEP_INSTANCE(void winograd_forward<float>(const ConvolutionSize&, const float*, const float*,
-                                               const float*, float, float*, float*));
-LOCKSTEP_INSTANCE(void winograd_input_gradient<float>(const ConvolutionSize&, const float*,
-                                                      const float*, float*, float*, bool));
-LOCKSTEP_INSTANCE(void winograd_forward<double>(const ConvolutionSize&, const double*,
-                                                const double*, const double*, double, double*,
-                                                double*));
-LOCKSTEP_INSTANCE(void winograd_input_gradient<double>(const ConvolutionSize&, const double*,
-                                                       const double*, double*, double*, bool));
+LOCKSTEP_EXTERN(void winograd_forward<float>(const ConvolutionSize&, const float*, const float*,
+                                             const float*, float, float*, float*));
+LOCKSTEP_EXTERN(void winograd_input_gradient<float>(const ConvolutionSize&, const float*,
+                                                    const float*, float*, float*, bool));
+LOCKSTEP_EXTERN_DOUBLE(void winograd_forward<double>(const ConvolutionSize&, const double*,
+                                                     const double*, const double*, double, double*,
+                                                     double*));
+LOCKSTEP_EXTERN_DOUBLE(void winograd_input_gradient<double>(const ConvolutionSize&, const double*,
+                                                            const double*, double*, double*, bool));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -246,11 +246,10 @@ void winograd_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<
   dispatch(WinogradWeightGradient<T>{s.channels, s.filters, scratch.sums, weight_gradient});
 }
 
-LOCKSTEP_INSTANCE(void winograd_weight_gradient<float>(const ConvolutionSize&, const float*,
-                                                       const Delta<float>&, float*, float*,
-                                                       float*));
-LOCKSTEP_INSTANCE(void winograd_weight_gradient<double>(const ConvolutionSize&, const double*,
-                                                        const Delta<double>&, double*, double*,
-                                                        double*));
+LOCKSTEP_EXTERN(void winograd_weight_gradient<float>(const ConvolutionSize&, const float*,
+                                                     const Delta<float>&, float*, float*, float*));
+LOCKSTEP_EXTERN_DOUBLE(void winograd_weight_gradient<double>(const ConvolutionSize&, const double*,
+                                                             const Delta<double>&, double*, double*,
+                                                             double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -60,6 +60,13 @@ struct Linear {
   }
 };
 
+// Always true. g++ prints the names of constraints in its first message about arguments that are of
+// the wrong kind or in the wrong order, so that these are sentences.
+template <class...>
+concept the_activation_stands_before_the_options = true;
+template <class...>
+concept the_options_stand_before_the_activation = true;
+
 namespace detail {
 
 template <class A>
@@ -136,15 +143,21 @@ kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, const T* sl
   }
 }
 
+/// Whether what a layer, or a container of layers, gives is linear in something, so that it is no
+/// probability. False where that is not known.
+template <class L>
+inline constexpr bool ends_linearly =
+    requires { requires is_identity<typename L::OutputActivation>; };
+
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-/// In namespace lockstep: the loops of an activation function are compiled in lockstep::compiled.
-#define LOCKSTEP_ACTIVATION_INSTANCES(A)                                                         \
-  LOCKSTEP_INSTANCE(void detail::activate<A, float>(std::size_t, const float*, float*, float*)); \
-  LOCKSTEP_INSTANCE(                                                                             \
-      void detail::activate<A, double>(std::size_t, const double*, double*, double*));           \
-  LOCKSTEP_INSTANCE(void detail::activation_gradient<A, float>(                                  \
-      std::size_t, const float*, const float*, const float*, float*));                           \
-  LOCKSTEP_INSTANCE(void detail::activation_gradient<A, double>(                                 \
+/// In namespace lockstep: the loops of an activation function are compiled once in the library.
+#define LOCKSTEP_ACTIVATION_INSTANCES(A)                                                           \
+  LOCKSTEP_EXTERN(void detail::activate<A, float>(std::size_t, const float*, float*, float*));     \
+  LOCKSTEP_EXTERN_DOUBLE(                                                                          \
+      void detail::activate<A, double>(std::size_t, const double*, double*, double*));             \
+  LOCKSTEP_EXTERN(void detail::activation_gradient<A, float>(std::size_t, const float*,            \
+                                                             const float*, const float*, float*)); \
+  LOCKSTEP_EXTERN_DOUBLE(void detail::activation_gradient<A, double>(                              \
       std::size_t, const double*, const double*, const double*, double*))

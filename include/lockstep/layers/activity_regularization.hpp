@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/penalty.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"

@@ -13,11 +13,10 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/kernels/time_major.hpp"
 #include "lockstep/layers/concepts.hpp"
-#include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/input_checks.hpp"
-#include "lockstep/layers/lstm.hpp"
 #include "lockstep/layers/pass.hpp"
-#include "lockstep/layers/recurrent_work.hpp"
+#include "lockstep/layers/recurrent.hpp"
+#include "lockstep/layers/rnn.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -5,8 +5,6 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/constraint.hpp"
-#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/convolution1d.hpp"
@@ -17,7 +15,6 @@
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
-#include "lockstep/layers/sequence_window.hpp"
 #include "lockstep/layers/window.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -38,6 +35,7 @@ struct Conv1DOptions {
 };
 
 namespace detail {
+
 template <std::size_t Position, class In, std::size_t Groups>
 concept DividedByGroups = TokenOf<In>::size % Groups == 0;
 }
@@ -48,6 +46,7 @@ concept DividedByGroups = TokenOf<In>::size % Groups == 0;
 /// bias [Filters].
 template <std::size_t Filters, std::size_t Kernel, class Activation = Linear,
           Conv1DOptions Options = Conv1DOptions{}>
+  requires the_activation_stands_before_the_options<Activation>
 struct Conv1D {
  private:
   using Windows = detail::SequenceWindows<(Kernel - 1) * Options.dilation_rate + 1, Options.stride,

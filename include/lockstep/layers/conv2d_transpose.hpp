@@ -8,8 +8,6 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/constraint.hpp"
-#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
@@ -21,7 +19,7 @@
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
-#include "lockstep/layers/convolution.hpp"
+#include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -111,6 +109,7 @@ concept FittingOutputPadding =
 /// [height x width x filters x channels] and bias [filters].
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           Conv2DTransposeOptions Options = Conv2DTransposeOptions{}>
+  requires the_activation_stands_before_the_options<Activation>
 struct Conv2DTranspose {
   static_assert(Filters > 0, "lockstep: Conv2DTranspose needs at least one filter");
   static_assert(Kernel.height > 0 && Kernel.width > 0,

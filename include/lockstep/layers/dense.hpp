@@ -7,8 +7,6 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/constraint.hpp"
-#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
@@ -35,6 +33,7 @@ struct DenseOptions {
 /// y = Activation(x W + b), for samples of shape Shape<inputs>. Variables: the kernel W, [inputs x
 /// units], and the bias b, [units].
 template <std::size_t Units, class Activation = Linear, DenseOptions Options = DenseOptions{}>
+  requires the_activation_stands_before_the_options<Activation>
 struct Dense {
   static_assert(Units > 0, "lockstep: Dense needs at least one unit");
   static_assert(ActivationFunction<Activation>,

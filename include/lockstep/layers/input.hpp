@@ -1,4 +1,4 @@
-// Input: names the shape of a model's samples.
+// Layers that change nothing: Input, Identity.
 #pragma once
 
 #include <cstddef>
@@ -28,5 +28,13 @@ template <class L>
 inline constexpr bool is_input = false;
 template <std::size_t... Extents>
 inline constexpr bool is_input<Input<Extents...>> = true;
+
+/// y = x, for nothing: a branch of Parallel that hands its input on.
+struct Identity {
+  static constexpr std::string_view name = "identity";
+  static constexpr bool aliases_input = true;
+  template <class In>
+  using Output = In;
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,12 +1,18 @@
-// What ZeroPadding2D and Cropping2D share: an image and the margins around it.
+// Margins around images, and at the ends of sequences: zeros are put there, or they are cut off.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/kernels/shift_sequences.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/layers/window.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -56,4 +62,182 @@ struct Framed {
 };
 
 }  // namespace detail
+
+namespace detail {
+
+/// `to`, a batch of sequences To, is `from`, one of From: shifted by `pad` tokens to the end, or by
+/// `skip` to the beginning, with zeros where it has none.
+template <class From, class To, class T>
+void shift_tokens(TensorView<const T> from, TensorView<T> to, std::size_t pad, std::size_t skip) {
+  kernels::shift_sequences<T>({.features = TokenOf<From>::size,
+                               .samples = from.samples() / positions_of<From>,
+                               .from_steps = positions_of<From>,
+                               .from_stride = from.stride(),
+                               .to_steps = positions_of<To>,
+                               .to_stride = to.stride(),
+                               .skip = skip,
+                               .pad = pad},
+                              from.data(), to.data());
+}
+
+}  // namespace detail
+
+/// Left tokens of zeros before a Sequence<T, features> and Right behind it; `ZeroPadding1D<2>`: 2
+/// at both ends. The mask ends here.
+template <std::size_t Left = 1, std::size_t Right = Left>
+struct ZeroPadding1D {
+  static constexpr std::string_view name = "zero_padding1d";
+  static constexpr std::string_view class_name = "ZeroPadding1D";
+  static constexpr bool takes_sequences = true;
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    return detail::check_sequence_window<Position, In,
+                                         detail::SequenceWindows<1, 1, Padding::valid>>();
+  }
+
+  template <class In>
+  using Output = Sequence<positions_of<In> + Left + Right, TokenOf<In>::size>;
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    detail::shift_tokens<In, Output<In>, T>(pass.x, pass.y, Left, 0);
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    detail::shift_tokens<Output<In>, In, T>(pass.dy, pass.dx, 0, Left);
+  }
+};
+
+/// A Sequence<T, features> without its first Left and its last Right tokens; `Cropping1D<2>`: 2 at
+/// both ends. The mask ends here.
+template <std::size_t Left = 1, std::size_t Right = Left>
+struct Cropping1D {
+ private:
+  using Windows = detail::SequenceWindows<Left + Right + 1, 1, Padding::valid>;
+
+ public:
+  static constexpr std::string_view name = "cropping1d";
+  static constexpr std::string_view class_name = "Cropping1D";
+  static constexpr bool takes_sequences = true;
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    return detail::check_sequence_window<Position, In, Windows>();
+  }
+
+  template <class In>
+  using Output = Sequence<Windows::template outputs<In>, TokenOf<In>::size>;
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    detail::shift_tokens<In, Output<In>, T>(pass.x, pass.y, 0, Left);
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    detail::shift_tokens<Output<In>, In, T>(pass.dy, pass.dx, Left, 0);
+  }
+};
+
+namespace detail {
+
+template <class In, Margins2D Margins>
+constexpr auto zero_padding_output() {
+  if constexpr (In::rank == 3)
+    return Shape<In::extents[0] + Margins.top + Margins.bottom,
+                 In::extents[1] + Margins.left + Margins.right, In::extents[2]>{};
+  else
+    return Shape<1, 1, 1>{};  // (the message of check() says enough)
+}
+
+}  // namespace detail
+
+/// Puts zeros around samples of shape Shape<height, width, channels>: `ZeroPadding2D<1>`,
+/// `ZeroPadding2D<Margins2D{0, 1, 0, 1}>` (top, bottom, left, right).
+template <Margins2D Margins = 1>
+struct ZeroPadding2D {
+  static constexpr std::string_view name = "zero_padding2d";
+  static constexpr std::string_view class_name = "ZeroPadding2D";
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: ZeroPadding2D needs an input of height x width x channels, and its "
+                  "input is no such image: "
+                  "put ls::Reshape<height, width, channels> before it");
+    return true;
+  }
+
+  template <class In>
+  using Output = decltype(detail::zero_padding_output<In, Margins>());
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    detail::Framed<In, Output<In>, Margins>::put(pass.x.data(), pass.y.data(), pass.x.stride());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    const T* const dy = pass.dy.data();
+    detail::Framed<In, Output<In>, Margins>::take(dy, pass.dx.data(), pass.dy.stride());
+  }
+};
+
+namespace detail {
+
+/// The least extents of which something is left.
+template <Margins2D Margins>
+using LeastCropped = Shape<Margins.top + Margins.bottom + 1, Margins.left + Margins.right + 1>;
+
+template <class In, Margins2D Margins>
+constexpr auto cropping_output() {
+  if constexpr (ImageInput<0, In> && InputWithRoomFor<0, In, LeastCropped<Margins>>)
+    return Shape<In::extents[0] - Margins.top - Margins.bottom,
+                 In::extents[1] - Margins.left - Margins.right, In::extents[2]>{};
+  else
+    return Shape<1, 1, 1>{};  // (the message of check() says enough)
+}
+
+}  // namespace detail
+
+/// Takes rows and columns off samples of shape Shape<height, width, channels>: `Cropping2D<1>`,
+/// `Cropping2D<Margins2D{0, 1, 0, 1}>` (top, bottom, left, right).
+template <Margins2D Margins = 0>
+struct Cropping2D {
+  static constexpr std::string_view name = "cropping2d";
+  static constexpr std::string_view class_name = "Cropping2D";
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: Cropping2D needs an input of height x width x channels, and its input "
+                  "is no such image: "
+                  "put ls::Reshape<height, width, channels> before it");
+    if constexpr (ImageInput<Position, In>)
+      static_assert(InputWithRoomFor<Position, In, detail::LeastCropped<Margins>>,
+                    "lockstep: Cropping2D leaves nothing of its input: take less off");
+    return true;
+  }
+
+  template <class In>
+  using Output = decltype(detail::cropping_output<In, Margins>());
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    detail::Framed<Output<In>, In, Margins>::take(pass.x.data(), pass.y.data(), pass.x.stride());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    const T* const dy = pass.dy.data();
+    detail::Framed<Output<In>, In, Margins>::put(dy, pass.dx.data(), pass.dy.stride());
+  }
+};
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

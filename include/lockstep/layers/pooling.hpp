@@ -1,7 +1,8 @@
-// What the pooling layers share: options, shapes, checks, and how a kernel becomes a layer.
+// Pooling over images.
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -9,6 +10,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/max_pooling.hpp"
 #include "lockstep/kernels/pooling.hpp"
+#include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
@@ -160,4 +162,40 @@ struct AverageOperation {
 };
 
 }  // namespace detail
+
+/// The largest value of each window and channel, for samples of shape Shape<height, width,
+/// channels>. `Pool` is an extent or {height, width}, 2 by default, and so is the stride in
+/// PoolingOptions, by default that of the pool. With Padding::same what lies outside the image is
+/// no candidate. The gradient goes to the first of equal maxima. NaN stays visible.
+template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
+struct MaxPooling2D : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, detail::MaxOperation> {
+  static constexpr std::string_view name = "max_pooling2d";
+  static constexpr std::string_view class_name = "MaxPooling2D";
+};
+
+/// The mean of each window and channel, for samples of shape Shape<height, width, channels>. `Pool`
+/// is an extent or {height, width}, 2 by default, and so is the stride in PoolingOptions, by
+/// default that of the pool. With Padding::same it is the mean of what lies inside the image, as in
+/// TensorFlow.
+template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
+struct AveragePooling2D
+    : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, detail::AverageOperation> {
+  static constexpr std::string_view name = "average_pooling2d";
+  static constexpr std::string_view class_name = "AveragePooling2D";
+};
+
+/// The largest value of each channel: Shape<channels> from samples of shape Shape<height, width,
+/// channels>. The gradient goes to the first of equal maxima.
+struct GlobalMaxPooling2D : detail::PoolingLayer<detail::GlobalPooling2D, detail::MaxOperation> {
+  static constexpr std::string_view name = "global_max_pooling2d";
+  static constexpr std::string_view class_name = "GlobalMaxPooling2D";
+};
+
+/// The mean of each channel: Shape<channels> from samples of shape Shape<height, width, channels>.
+struct GlobalAveragePooling2D
+    : detail::PoolingLayer<detail::GlobalPooling2D, detail::AverageOperation> {
+  static constexpr std::string_view name = "global_average_pooling2d";
+  static constexpr std::string_view class_name = "GlobalAveragePooling2D";
+};
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,26 +1,274 @@
-// What LSTM, GRU and SimpleRNN share, as layers.
+// What recurrent layers share: one direction of a sequence, and the layer around it.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/initializer.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/recurrence.hpp"
+#include "lockstep/kernels/sweep.hpp"
+#include "lockstep/kernels/time_major.hpp"
 #include "lockstep/layers/activation_function.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
-#include "lockstep/layers/recurrent_work.hpp"
-#include "lockstep/layers/smooth_activations.hpp"
+#include "lockstep/layers/random_factors.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What is known of a recurrent layer at compile time.
+struct RecurrentLayout {
+  std::size_t inputs = 0;  ///< features of a token
+  std::size_t units = 0;
+  std::size_t gates = 0;
+  std::size_t steps = 0;
+  bool has_inner = false;  ///< Recurrence::inner is used
+  bool use_bias = true;
+  bool has_recurrent_bias = false;  ///< the bias is [2][gates * units]
+  bool return_sequences = false;
+  double dropout = 0;
+  double recurrent_dropout = 0;
+
+  [[nodiscard]] constexpr kernels::RecurrenceSize size(std::size_t samples, bool backwards) const {
+    return {.inputs = inputs,
+            .units = units,
+            .gates = gates,
+            .samples = samples,
+            .steps = steps,
+            .reverse = backwards};
+  }
+
+  /// Steps of the output.
+  [[nodiscard]] constexpr std::size_t outputs() const { return return_sequences ? steps : 1; }
+
+  /// Where a direction's arrays begin; `end` is their size. It may see the inputs of another one.
+  struct Places {
+    std::size_t inputs, input_factors, factors, gates, states, dropped, inner, gradients, carry,
+        product, end;
+  };
+  [[nodiscard]] constexpr Places places(std::size_t samples, bool own_inputs = true) const {
+    const kernels::RecurrenceSize s = size(samples, false);
+    const std::size_t rows = units * s.stride(), step = units * s.batch();
+    Places p{};
+    std::size_t next = 0;
+    const auto take = [&next](std::size_t& place, std::size_t elements) {
+      place = next;
+      next += elements;
+    };
+    take(p.inputs, own_inputs ? inputs * s.stride() : 0);
+    take(p.input_factors, dropout > 0 ? inputs * s.batch() : 0);
+    take(p.factors, recurrent_dropout > 0 ? step : 0);
+    take(p.gates, gates * rows);
+    take(p.states, rows);
+    take(p.dropped, recurrent_dropout > 0 ? rows : 0);
+    take(p.inner, has_inner ? rows : 0);
+    take(p.gradients, rows);
+    take(p.carry, step);
+    take(p.product, recurrent_dropout > 0 ? step : 0);
+    p.end = next;
+    return p;
+  }
+
+  /// Elements that directions share: the mask, and room for transposed deltas.
+  [[nodiscard]] constexpr std::size_t shared(std::size_t samples) const {
+    return batch_multiple + size(samples, false).columns() +
+           kernels::delta_products_scratch(gates * units);
+  }
+};
+
+/// Which steps count, in the scratch that directions share: kept for backward, which is not told.
+template <class T>
+class RecurrentMask {
+ public:
+  RecurrentMask(const RecurrentLayout& layout, std::size_t samples, T* shared)
+      : size_(layout.size(samples, false)), shared_(shared) {}
+
+  /// Null: all.
+  void keep(const T* mask) const {
+    shared_[0] = mask == nullptr ? T(0) : T(1);
+    if (mask != nullptr)
+      kernels::to_time_major<T>({.features = 1, .samples = size_.samples, .steps = size_.steps},
+                                mask, values());
+  }
+  [[nodiscard]] const T* kept() const { return shared_[0] == T(0) ? nullptr : values(); }
+
+  /// What follows it in the shared scratch.
+  [[nodiscard]] T* rest() const { return values() + size_.columns(); }
+
+ private:
+  [[nodiscard]] T* values() const { return shared_ + batch_multiple; }
+
+  kernels::RecurrenceSize size_;
+  T* shared_;
+};
+
+/// `Cell` says what the recurrence is:
+///   Cell::forward<T>(const Recurrence<T>&), Cell::backward<T>(const Recurrence<T>&),
+///   Cell::gradients<T>(const Recurrence<T>&, const RecurrentGradients<T>&).
+/// Weights and gradients are the direction's kernel, recurrent kernel and bias.
+template <class Cell, class T>
+class RecurrentWork {
+ public:
+  /// `inputs_of`: a direction without dropout, as this one is, whose inputs it sees; null: none.
+  RecurrentWork(const RecurrentLayout& layout, const StepContext& context, std::size_t samples,
+                bool backwards, Slices<T> weights, T* scratch, T* shared,
+                const RecurrentWork* inputs_of = nullptr)
+      : layout_(layout),
+        context_(context),
+        backwards_(backwards),
+        places_(layout.places(samples, inputs_of == nullptr)),
+        mask_(layout, samples, shared),
+        scratch_(scratch),
+        inputs_(inputs_of == nullptr ? at(places_.inputs) : inputs_of->inputs_) {
+    const bool drops = context.training && layout.recurrent_dropout > 0;
+    const T* const bias = layout.use_bias ? weights[2].data() : nullptr;
+    arrays_ = {.size = layout.size(samples, backwards),
+               .inputs = inputs_,
+               .kernel = weights[0].data(),
+               .recurrent_kernel = weights[1].data(),
+               .bias = bias,
+               .recurrent_bias =
+                   layout.has_recurrent_bias && layout.use_bias ? bias + arrays_rows() : nullptr,
+               .mask = mask_.kept(),
+               .dropout = drops ? at(places_.factors) : nullptr,
+               .gates = at(places_.gates),
+               .states = at(places_.states),
+               .dropped = drops ? at(places_.dropped) : at(places_.states),
+               .inner = at(places_.inner),
+               .gradients = at(places_.gradients),
+               .carry = at(places_.carry),
+               .product = at(places_.product)};
+  }
+
+  /// Copies the tokens, with the direction's dropout, and draws what it drops of the states.
+  void read_inputs(const TensorView<const T>& x) const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    if (drops_inputs())
+      draw_mask<T>(context_, s.samples, layout_.dropout, s.inputs, s.batch(),
+                   at(places_.input_factors), purpose(0));
+    kernels::to_time_major<T>(of_inputs(x.stride()), x.data(), inputs_);
+  }
+
+  void forward() const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    if (arrays_.dropout != nullptr)
+      draw_mask<T>(context_, s.samples, layout_.recurrent_dropout, s.units, s.batch(),
+                   at(places_.factors), purpose(1));
+    Cell::template forward<T>(arrays_);
+  }
+
+  /// Writes the layer's output: all states, `reverse`d in time or not, or the last one. With
+  /// `masks_output`, masked steps are zero.
+  void write_output(T* y, std::size_t stride, bool reverse, bool masks_output = false,
+                    kernels::Merge merge = kernels::Merge::replace) const {
+    kernels::from_time_major<T>(of_outputs(stride, reverse, masks_output),
+                                arrays_.states + first_output(), y, merge);
+  }
+
+  /// Reads its gradient, likewise.
+  void read_gradient(const T* dy, std::size_t stride, bool reverse,
+                     bool masks_output = false) const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    if (!layout_.return_sequences)
+      for (std::size_t unit = 0; unit < s.units; ++unit)
+        std::fill_n(arrays_.gradients + unit * s.stride(), s.columns(), T(0));
+    const std::size_t first = layout_.return_sequences ? 0 : last_column();
+    kernels::to_time_major<T>(of_outputs(stride, reverse, masks_output), dy,
+                              arrays_.gradients + first);
+  }
+
+  /// Times the outputs of another direction, of whose product with the own ones it is the gradient.
+  void scale_gradient(const RecurrentWork& other) const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    const std::size_t first = layout_.return_sequences ? 0 : last_column();
+    for (std::size_t unit = 0; unit < s.units; ++unit)
+      kernels::sweep(
+          layout_.outputs() * s.batch(),
+          [](const auto& factor, auto& gradient) LOCKSTEP_KERNEL_LAMBDA { gradient *= factor; },
+          static_cast<const T*>(other.arrays_.states + unit * s.stride() + other.first_output()),
+          arrays_.gradients + unit * s.stride() + first);
+  }
+
+  void backward(Slices<T> gradients) const {
+    Cell::template backward<T>(arrays_);
+    T* const bias = layout_.use_bias ? gradients[2].data() : nullptr;
+    Cell::template gradients<T>(
+        arrays_,
+        {.kernel = gradients[0].data(),
+         .recurrent_kernel = gradients[1].data(),
+         .bias = bias,
+         .recurrent_bias = arrays_.recurrent_bias == nullptr ? nullptr : bias + arrays_rows(),
+         .scratch = mask_.rest()});
+  }
+
+  /// The gradient of the inputs, in their place; `onto`: added to what is there. It destroys the
+  /// inputs.
+  void input_gradient(bool onto = false) const {
+    kernels::recurrent_input_gradient<T>(arrays_, inputs_, onto);
+  }
+
+  void write_input_gradient(const TensorView<T>& dx,
+                            kernels::Merge merge = kernels::Merge::replace) const {
+    kernels::from_time_major<T>(of_inputs(dx.stride()), inputs_, dx.data(), merge);
+  }
+
+ private:
+  [[nodiscard]] T* at(std::size_t place) const { return scratch_ + place; }
+  [[nodiscard]] std::size_t arrays_rows() const { return layout_.gates * layout_.units; }
+  [[nodiscard]] bool drops_inputs() const { return context_.training && layout_.dropout > 0; }
+  /// Both directions draw both kinds of dropout.
+  [[nodiscard]] std::uint64_t purpose(std::uint64_t kind) const {
+    return kind + (backwards_ ? 2 : 0);
+  }
+
+  [[nodiscard]] kernels::TimeMajor<T> of_inputs(std::size_t token_stride) const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    return {.features = s.inputs,
+            .samples = s.samples,
+            .steps = s.steps,
+            .token_stride = token_stride,
+            .time_stride = s.stride(),
+            .of_features = drops_inputs() ? at(places_.input_factors) : nullptr};
+  }
+  [[nodiscard]] kernels::TimeMajor<T> of_outputs(std::size_t token_stride, bool reverse,
+                                                 bool masks_output) const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    return {.features = s.units,
+            .samples = s.samples,
+            .steps = layout_.outputs(),
+            .token_stride = token_stride,
+            .time_stride = s.stride(),
+            .reverse = reverse && layout_.return_sequences,
+            .of_steps = masks_output && layout_.return_sequences ? arrays_.mask : nullptr};
+  }
+  /// Of the step that is computed last.
+  [[nodiscard]] std::size_t last_column() const {
+    return arrays_.size.column(arrays_.size.steps - 1);
+  }
+  [[nodiscard]] std::size_t first_output() const {
+    const kernels::RecurrenceSize& s = arrays_.size;
+    return layout_.return_sequences ? s.first_after() : s.after(s.steps - 1);
+  }
+
+  RecurrentLayout layout_;
+  const StepContext& context_;
+  bool backwards_;
+  RecurrentLayout::Places places_;
+  RecurrentMask<T> mask_;
+  T* scratch_;
+  T* inputs_;
+  kernels::Recurrence<T> arrays_;
+};
 
 template <std::size_t Position, class In>
 consteval bool check_recurrent_input() {
@@ -36,7 +284,7 @@ consteval bool check_recurrent_input() {
 }
 
 /// What the kernels call for an activation function. Of the usual ones they have their own, for
-/// which they are compiled once, in lockstep::compiled.
+/// which they are compiled once, in the library.
 template <class A>
 struct GateFunction {
   static_assert(

@@ -8,15 +8,9 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
-
-/// In namespace lockstep, below its .ipp: a loss whose compute is compiled in lockstep::compiled.
-#define LOCKSTEP_LOSS_INSTANCES(L)                                                      \
-  LOCKSTEP_INSTANCE(void L::compute(TensorView<const float>, TensorView<const float>,   \
-                                    std::span<double>, TensorView<float>) const);       \
-  LOCKSTEP_INSTANCE(void L::compute(TensorView<const double>, TensorView<const double>, \
-                                    std::span<double>, TensorView<double>) const)
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -39,6 +33,21 @@ concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std:
   { loss.ignore(targets, weights) } -> std::convertible_to<bool>;
 };
 
+/// Whether a loss, or a metric, takes predictions for probabilities.
+template <class L>
+[[nodiscard]] constexpr bool takes_probabilities([[maybe_unused]] const L& part) {
+  if constexpr (requires { part.has_probabilities(); })
+    return part.has_probabilities();
+  else if constexpr (requires { part.from_logits; })
+    return !part.from_logits;
+  else if constexpr (requires { part.loss; })
+    return takes_probabilities(part.loss);
+  else if constexpr (requires { part.metric; })
+    return takes_probabilities(part.metric);
+  else
+    return false;
+}
+
 /// A loss function over the rows of a batch: samples or, where the output is a Sequence, tokens.
 /// The model sums over them, leaves out those that are masked, and divides by the number of the
 /// others.
@@ -58,7 +67,9 @@ concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std:
 /// Optional:
 ///  5. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls
 ///     it.
-///  6. `L::target_advice` converts to std::string_view: what to do if the data have another number
+///  6. `loss.from_logits` (bool): false where predictions are probabilities, so that compile warns
+///     where a model ends linearly; or `loss.has_probabilities()`.
+///  7. `L::target_advice` converts to std::string_view: what to do if the data have another number
 ///     of target values per row. It ends the error's message.
 ///  7. `loss.ignore(targets, weights)`: sets to 0 the weights (std::span<T> of the rows) of those
 ///     rows that do not count, and returns whether there may be any. Their losses and gradients are
@@ -74,9 +85,30 @@ concept Loss = std::copyable<L> && TargetedLoss<L, Out> && DifferentiableLoss<L,
 
 namespace detail {
 
+/// The type of a loss's compute, for instances that the library holds.
+template <class T>
+using LossCompute = void(TensorView<const T>, TensorView<const T>, std::span<double>,
+                         TensorView<T>) const;
+
 /// Whether a loss has several, each for a part of the targets.
 template <class L>
 inline constexpr bool has_parts = requires { L::has_parts; };
 
 }  // namespace detail
+/// The loss of a model that has none: for prediction, and for loops of the program's own whose
+/// steps are given one.
+struct NoLoss {
+  static constexpr std::string_view name = "none";
+  template <class Out>
+  static constexpr std::size_t target_size = 0;
+  [[nodiscard]] std::string description() const { return std::string(name); }
+  /// Throws ConfigurationError.
+  template <class T>
+  void compute(TensorView<const T>, TensorView<const T>, std::span<double>, TensorView<T>) const {
+    throw ConfigurationError(
+        "the model was compiled without a loss: give it to the step, as in minimize(batch, loss), "
+        "or to compile");
+  }
+};
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

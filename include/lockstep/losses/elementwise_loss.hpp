@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
@@ -45,5 +46,23 @@ void mean_over_outputs(TensorView<const T> predictions, TensorView<const T> targ
   sum_over_outputs(predictions, targets, losses, gradient,
                    1 / static_cast<double>(predictions.features()), formula);
 }
+
+/// What a loss without options needs besides its name and `static LossTerm term(double prediction,
+/// double target)`. (One with options cannot have a base: `{.delta = 1}` would not compile.)
+template <class L>
+struct MeanOverOutputs {
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size;
+
+  [[nodiscard]] std::string description() const { return std::string(L::name); }
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
+    mean_over_outputs(predictions, targets, losses, gradient,
+                      [](double p, double y) { return L::term(p, y); });
+  }
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -6,13 +6,18 @@
 #include <optional>
 #include <string_view>
 
+#include "lockstep/core/bad_sample.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/losses/bad_target.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What a loss throws: row number of the batch, and what is wrong with its target.
+using BadTarget = BadSample;
+
+namespace detail {
 
 /// The target size of a loss that compares one class label with the scores of Out::size classes.
 template <class Out>
@@ -47,4 +52,6 @@ void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}  // namespace detail
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

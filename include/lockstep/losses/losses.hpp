@@ -85,6 +85,12 @@ class Losses {
     return text + ")";
   }
 
+  [[nodiscard]] bool has_probabilities() const {
+    bool any = false;
+    each([&](const auto& part, std::size_t) { any = any || takes_probabilities(part); });
+    return any;
+  }
+
   /// Throws ConfigurationError.
   void validate() const {
     each([](const auto& part, std::size_t) {

@@ -9,13 +9,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
-/// In namespace lockstep, below its .ipp: a metric whose update is compiled in lockstep::compiled.
-#define LOCKSTEP_METRIC_INSTANCES(M)                                                   \
-  LOCKSTEP_INSTANCE(void M::update(TensorView<const float>, TensorView<const float>,   \
-                                   std::span<const float>, std::span<double>) const);  \
-  LOCKSTEP_INSTANCE(void M::update(TensorView<const double>, TensorView<const double>, \
-                                   std::span<const double>, std::span<double>) const)
-
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A metric says how many numbers it needs.
@@ -64,6 +57,11 @@ concept Metric =
     };
 
 namespace detail {
+
+/// The type of a metric's update, for instances that the library holds.
+template <class T>
+using MetricUpdate = void(TensorView<const T>, TensorView<const T>, std::span<const T>,
+                          std::span<double>) const;
 
 /// The number of doubles of a metric, for a model with `outputs` outputs in a row.
 template <SizedMetric M>

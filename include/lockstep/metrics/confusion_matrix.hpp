@@ -1,16 +1,23 @@
-// How often each class was taken for each.
+// Which classes are taken for which, and how far they overlap.
 #pragma once
 
+#include <Eigen/Core>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 
 namespace Eigen {
 template <class Scalar, int Rows, int Columns, int Options, int MostRows, int MostColumns>
@@ -57,12 +64,123 @@ struct ConfusionMatrix {
   static std::size_t side_of(std::span<const double> state);
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+inline std::string ConfusionMatrix::description() const {
+  return detail::describe_metric("confusion_matrix", {{"threshold", threshold, 0.5}});
+}
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/metrics/confusion_matrix.ipp"
-#endif
+inline double ConfusionMatrix::result(std::span<const double> state) const {
+  const std::size_t classes = side_of(state);
+  double right = 0, all = 0;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    all += state[i];
+    if (i % (classes + 1) == 0) right += state[i];
+  }
+  return all > 0 ? right / all : 0.0;
+}
 
-namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCES(ConfusionMatrix);
+inline Eigen::MatrixXd ConfusionMatrix::matrix(const Logs& logs, std::string_view key) {
+  Eigen::Index classes = 0;
+  while (logs.contains(concat({key, "_0_", classes}))) ++classes;
+  Eigen::MatrixXd counts(classes, classes);
+  if (classes == 0) (void)logs.at(concat({key, "_0_0"}));
+  for (Eigen::Index row = 0; row < classes; ++row)
+    for (Eigen::Index column = 0; column < classes; ++column)
+      counts(row, column) = logs.at(concat({key, "_", row, "_", column}));
+  return counts;
+}
+
+inline std::size_t ConfusionMatrix::side_of(std::span<const double> state) {
+  return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
+}
+
+inline std::size_t ConfusionMatrix::state_size(std::size_t outputs) {
+  return classes_of(outputs) * classes_of(outputs);
+}
+
+template <class T>
+void ConfusionMatrix::update(TensorView<const T> predictions, TensorView<const T> targets,
+                             std::span<const T> weights, std::span<double> state) const {
+  const std::size_t outputs = predictions.features(), classes = classes_of(outputs);
+  for (std::size_t row = 0; row < predictions.samples(); ++row) {
+    const double weight = detail::weight_of(weights, row);
+    if (weight == 0) continue;
+    const std::size_t wanted = detail::class_of_row(targets, row, classes);
+    if (wanted == classes) detail::throw_no_class("ConfusionMatrix", row, classes);
+    const std::size_t predicted = outputs > 1 ? detail::place_of_largest(predictions, row)
+                                  : static_cast<double>(predictions(row, 0)) > threshold ? 1
+                                                                                         : 0;
+    state[wanted * classes + predicted] += weight;
+  }
+}
+
+/// Intersection over union: hits / (hits + wrong alarms + misses) of each class, the mean over
+/// those that occur or are predicted. Classes are labels, or places of the largest of several
+/// outputs or targets (Keras's sparse_y_pred and sparse_y_true are taken from the widths). Numbers
+/// that are no class do not count.
+struct MeanIoU {
+  std::size_t num_classes = 0;           ///< 0: the number of outputs
+  std::optional<int> ignore_class = {};  ///< rows with this class, which may be none, do not count
+  std::string_view name = "mean_io_u";
+
+  /// Counts of (class, predicted class).
+  [[nodiscard]] std::size_t state_size(std::size_t outputs) const;
+
+  [[nodiscard]] std::string description() const;
+
+  template <class T>
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const;
+
+  [[nodiscard]] double result(std::span<const double> state) const;
+
+ private:
+  static std::size_t side_of(std::span<const double> state);
+};
+
+inline std::size_t MeanIoU::state_size(std::size_t outputs) const {
+  const std::size_t classes = num_classes > 0 ? num_classes : outputs;
+  if (classes < 2 || classes > 4096)
+    throw ConfigurationError(
+        concat({name, ": expected 2 to 4096 classes, got ", classes, ": set num_classes"}));
+  return classes * classes;
+}
+
+inline std::string MeanIoU::description() const {
+  return detail::describe_metric(
+      "mean_io_u", {{"num_classes", static_cast<std::int64_t>(num_classes), std::int64_t{0}},
+                    {"ignore_class", detail::optional_text(ignore_class), std::string("none")}});
+}
+
+template <class T>
+void MeanIoU::update(TensorView<const T> predictions, TensorView<const T> targets,
+                     std::span<const T> weights, std::span<double> state) const {
+  const std::size_t classes = side_of(state);
+  for (std::size_t row = 0; row < predictions.samples(); ++row) {
+    const double weight = detail::weight_of(weights, row);
+    const std::size_t wanted = detail::class_of_row(targets, row, classes);
+    const std::size_t predicted = detail::class_of_row(predictions, row, classes);
+    if (weight == 0 || wanted == classes || predicted == classes) continue;
+    if (ignore_class && static_cast<std::int64_t>(wanted) == *ignore_class) continue;
+    state[wanted * classes + predicted] += weight;
+  }
+}
+
+inline double MeanIoU::result(std::span<const double> state) const {
+  const std::size_t classes = side_of(state);
+  double sum = 0, valid = 0;
+  for (std::size_t c = 0; c < classes; ++c) {
+    double all = -state[c * classes + c];
+    for (std::size_t other = 0; other < classes; ++other)
+      all += state[c * classes + other] + state[other * classes + c];
+    if (all <= 1e-9) continue;
+    sum += state[c * classes + c] / all;
+    valid += 1;
+  }
+  return valid > 0 ? sum / valid : 0.0;
+}
+
+inline std::size_t MeanIoU::side_of(std::span<const double> state) {
+  return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

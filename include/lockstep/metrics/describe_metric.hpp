@@ -1,10 +1,11 @@
-// The description of a metric: the options that are not the defaults.
+// Texts of metrics: descriptions, with the options that are not the defaults, and keys in the logs.
 #pragma once
 
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/describe.hpp"
@@ -32,8 +33,12 @@ template <class V>
   return value ? number_text(static_cast<double>(*value)) : std::string("none");
 }
 
+/// Adds a key to those that are taken: the name or, where that is taken, "weighted_" and the name
+/// for a weighted metric, and else the name with a number ("auc_1"), as in Keras.
+void add_metric_name(std::vector<std::string>& names, std::string_view name, bool is_weighted);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/metrics/describe_metric.ipp"
 #endif

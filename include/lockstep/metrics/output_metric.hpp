@@ -10,7 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -42,12 +47,58 @@ struct R2Score {
   [[nodiscard]] double result(std::span<const double> state) const;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+inline std::string R2Score::description() const {
+  const bool is_uniform = class_aggregation == ClassAggregation::uniform_average;
+  return detail::describe_metric(
+      "r2_score", {{"class_aggregation",
+                    std::string(is_uniform ? "uniform_average" : "variance_weighted_average"),
+                    std::string("uniform_average")},
+                   {"num_regressors", std::int64_t{num_regressors}, std::int64_t{0}}});
+}
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/metrics/r2_score.ipp"
-#endif
+inline void R2Score::validate() const {
+  if (num_regressors < 0)
+    throw ConfigurationError(
+        concat({name, ": num_regressors must be at least 0, got ", num_regressors}));
+}
 
-namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_METRIC_INSTANCES(R2Score);
+inline double R2Score::result(std::span<const double> state) const {
+  const std::size_t outputs = (state.size() - 2) / 3;
+  const double weights = state[3 * outputs], rows = state[3 * outputs + 1];
+  if (!(weights > 0)) return 0;
+  double scores = 0, factors = 0;
+  for (std::size_t o = 0; o < outputs; ++o) {
+    const double sum = state[3 * o], squares = state[3 * o + 1];
+    double variation = squares - sum * sum / weights;
+    if (variation < 1e-10 * squares) variation = 0;  // constant targets leave rounding errors
+    const double score = variation > 0 ? 1 - state[3 * o + 2] / variation : 0.0;
+    const double factor = class_aggregation == ClassAggregation::uniform_average ? 1 : variation;
+    scores += factor * score;
+    factors += factor;
+  }
+  const double score = factors > 0 ? scores / factors : 0.0;
+  const double freedom = rows - num_regressors - 1;
+  return num_regressors > 0 && freedom > 0 ? 1 - (1 - score) * (rows - 1) / freedom : score;
+}
+
+template <class T>
+void R2Score::update(TensorView<const T> predictions, TensorView<const T> targets,
+                     std::span<const T> weights, std::span<double> state) const {
+  detail::require_same_width("R2Score", predictions.features(), targets.features());
+  const std::size_t outputs = predictions.features();
+  for (std::size_t row = 0; row < predictions.samples(); ++row) {
+    const double weight = detail::weight_of(weights, row);
+    if (weight == 0) continue;
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const auto y = static_cast<double>(targets(row, o));
+      const double error = y - static_cast<double>(predictions(row, o));
+      state[3 * o] += weight * y;
+      state[3 * o + 1] += weight * y * y;
+      state[3 * o + 2] += weight * error * error;
+    }
+    state[3 * outputs] += weight;
+    state[3 * outputs + 1] += 1;
+  }
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

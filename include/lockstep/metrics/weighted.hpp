@@ -9,7 +9,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -1,6 +1,8 @@
 // What the compiler says of a call of fit, evaluate, predict or adapt that matches no overload.
 #pragma once
 
+#include <initializer_list>
+
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -51,6 +53,16 @@ struct AdaptSentence {
   static constexpr bool said = true;
 };
 
+/// Of a call whose first argument is an array in braces.
+template <class Number>
+struct BracesSentence {
+  static constexpr bool said = true;
+  static_assert(no_call<Number>,
+                "lockstep: an array in braces has no type: write ls::Tensor<float>({1, 2, 3, 4}, "
+                "{2, 2}), two samples of two numbers, or a std::vector<float>, a sample for each "
+                "number");
+};
+
 /// The first parameter of `f(OtherCall<Sentence>, ...)`, an overload that takes every call, and is
 /// chosen where no other one fits: a conversion and an ellipsis are the worst match. The compiler
 /// then converts the first argument first, which needs the default argument below, so that the
@@ -60,6 +72,11 @@ template <template <class> class Sentence>
 struct OtherCall {
   template <class Data>
   OtherCall(const Data&, bool = Sentence<Data>::said);
+  template <class Number>
+  OtherCall(std::initializer_list<Number>, bool = BracesSentence<Number>::said);
+  template <class Number>
+  OtherCall(std::initializer_list<std::initializer_list<Number>>,
+            bool = BracesSentence<Number>::said);
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

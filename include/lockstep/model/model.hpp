@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +33,7 @@
 #include "lockstep/training/array_options.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/history.hpp"
-#include "lockstep/training/trainer_handle.hpp"
+#include "lockstep/training/loops.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -42,10 +43,19 @@ namespace detail {
 /// it.
 template <class Model>
 struct OnReplica;
+
+/// A program's strategy, or one that its model owns.
+template <class S>
+struct StrategyOf {
+  StrategyOf(S& strategy) : used(strategy) {}
+  StrategyOf(std::unique_ptr<S> strategy) : own(std::move(strategy)), used(*own) {}
+  std::unique_ptr<S> own{};
+  S& used;
+};
 }  // namespace detail
 
 /// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not
-/// copyable; refers to the strategy, which must outlive it.
+/// copyable; refers to the strategy, which must outlive it (unless compile was given none).
 ///
 /// One thread at a time calls it; steps run on the threads of the strategy's replicas.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
@@ -58,17 +68,20 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   using InputShape = typename Compiled::In;
   using OutputShape = typename Compiled::Out;
 
-  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer,
-        std::tuple<Metrics...> metrics)
-      : compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
-        trainer_(compiled_, any_strategy(strategy), options.seed, options.synchronization),
-        on_replicas_(trainer_.replicas()) {}
+  Model(detail::StrategyOf<S> strategy, CompileOptions options, LossType loss,
+        OptimizerType optimizer, std::tuple<Metrics...> metrics)
+      : own_strategy_(std::move(strategy.own)),
+        compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
+        trainer_(detail::make_trainer<T>(compiled_, any_strategy(strategy.used), options.seed,
+                                         options.synchronization)),
+        on_replicas_(detail::replicas_of(*trainer_)) {}
   /// As above, and then calls begin(*this): a model cannot be moved, so that a function that
   /// returns one can do nothing after it has made it.
   template <class Begin>
-  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer,
-        std::tuple<Metrics...> metrics, Begin begin)
-      : Model(strategy, options, std::move(loss), std::move(optimizer), std::move(metrics)) {
+  Model(detail::StrategyOf<S> strategy, CompileOptions options, LossType loss,
+        OptimizerType optimizer, std::tuple<Metrics...> metrics, Begin begin)
+      : Model(std::move(strategy), options, std::move(loss), std::move(optimizer),
+              std::move(metrics)) {
     begin(*this);
   }
   Model(const Model&) = delete;
@@ -180,8 +193,11 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                   "lockstep: train_on_batch(x, y) needs two arrays, each an Eigen matrix, a "
                   "std::vector or a Tensor, "
                   "and may be given a third one with the weights of the samples");
+    need_loss();
+    need_optimizer();
     if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
-      return trainer_.train_on_batch(detail::one_batch("train_on_batch", x, y, sample_weight...));
+      return detail::train_on_batch(*trainer_,
+                                    detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
   /// Loss and metrics of one global batch, as evaluate returns them; prints no progress bar.
   template <class X, class Y, class... W>
@@ -211,7 +227,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     requires Dataset<D>
   void adapt(const D& dataset, AdaptOptions options = {}) {
     detail::refuse_batch_size("adapt", options.batch_size);
-    trainer_.adapt(AnyDataset(dataset), options);
+    detail::adapt(*trainer_, AnyDataset(dataset), options);
   }
   template <class X>
     requires(!Dataset<X>)
@@ -221,7 +237,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                   "array: an Eigen "
                   "matrix, a std::vector or a Tensor");
     if constexpr (detail::Arrays<X>)
-      trainer_.adapt(detail::array_data("adapt", options.batch_size, x), options);
+      detail::adapt(*trainer_, detail::array_data("adapt", options.batch_size, x), options);
   }
   /// Every other call, for its sentence.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
@@ -250,29 +266,45 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   template <class>
   friend struct detail::OnReplica;
 
+  // For their sentences.
+  static void need_loss() {
+    static_assert(!std::same_as<LossType, NoLoss>,
+                  "lockstep: this model was compiled without a loss: for fit, evaluate and the "
+                  "like, write compile<Net>(strategy, loss, optimizer, metrics...)");
+  }
+  static void need_optimizer() {
+    static_assert(!std::same_as<OptimizerType, NoOptimizer>,
+                  "lockstep: this model was compiled without an optimizer: to train it, write "
+                  "compile<Net>(strategy, loss, optimizer, metrics...)");
+  }
+
   template <class... Callbacks>
   History run_fit(const AnyDataset& dataset, const FitOptions& options, Callbacks&... callbacks) {
+    need_loss();
+    need_optimizer();
     CallbackList<Callbacks...> list(callbacks...);
-    return trainer_.fit(dataset, options, list);
+    return detail::fit(*trainer_, dataset, options, list);
   }
   template <class... Callbacks>
   Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options,
                     Callbacks&... callbacks) {
+    need_loss();
     CallbackList<Callbacks...> list(callbacks...);
-    return trainer_.evaluate(dataset, options, list);
+    return detail::evaluate(*trainer_, dataset, options, list);
   }
   template <class... Callbacks>
   Predictions run_predict(const AnyDataset& dataset, const PredictOptions& options,
                           Callbacks&... callbacks) {
     CallbackList<Callbacks...> list(callbacks...);
-    const std::vector<T> rows = trainer_.predict(dataset, options, list);
+    const std::vector<T> rows = detail::predict(*trainer_, dataset, options, list);
     constexpr auto columns = static_cast<Eigen::Index>(OutputShape::size);
     return Eigen::Map<const Predictions>(rows.data(),
                                          static_cast<Eigen::Index>(rows.size()) / columns, columns);
   }
 
+  const std::unique_ptr<S> own_strategy_;  // null: the program's
   Compiled compiled_;
-  detail::TrainerHandle<T> trainer_;
+  const std::shared_ptr<detail::Trainer<T>> trainer_;
   std::vector<std::shared_ptr<void>> on_replicas_;  // each made by its own thread
 };
 

@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/weights.hpp"
-#include "lockstep/training/named_arrays.hpp"
+#include "lockstep/training/loops.hpp"
 #include "lockstep/training/served_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -30,17 +30,17 @@ class ModelVariables {
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others
   /// (moving statistics).
   [[nodiscard]] std::vector<Weight<T>> get_weights() const {
-    return detail::copy_weights(trainer().named_arrays(0));
+    return detail::copy_weights(detail::named_arrays_of(trainer(), 0));
   }
 
   /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
   /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
   /// and Error while fit trains with parameter servers.
   void set_weights(const std::vector<Weight<T>>& weights) {
-    detail::check_variables_are_here(trainer().strategy(), "set_weights");
-    detail::check_weights(weights, trainer().named_arrays(0));
-    for (std::size_t i = 0; i < trainer().replicas(); ++i)
-      detail::put_weights(weights, trainer().named_arrays(i));
+    detail::check_variables_are_here(detail::strategy_of(trainer()), "set_weights");
+    detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
+    for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i)
+      detail::put_weights(weights, detail::named_arrays_of(trainer(), i));
   }
 
   /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
@@ -92,18 +92,24 @@ class ModelVariables {
   }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
-  [[nodiscard]] std::uint32_t parameters_crc32c() const { return trainer().parameters_crc32c(); }
+  [[nodiscard]] std::uint32_t parameters_crc32c() const {
+    return detail::parameters_crc32c(trainer());
+  }
 
   /// The seed in force: the chief's.
-  [[nodiscard]] std::uint64_t seed() const noexcept { return trainer().seed(); }
-  [[nodiscard]] double learning_rate() const { return trainer().learning_rate(); }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return detail::seed_of(trainer()); }
+  [[nodiscard]] double learning_rate() const { return detail::learning_rate_of(trainer()); }
   /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
   /// to all workers when the next fit begins; in a callback, all workers must make the same call.
   /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
   /// schedule.
-  void set_learning_rate(double learning_rate) { trainer().set_learning_rate(learning_rate); }
+  void set_learning_rate(double learning_rate) {
+    detail::set_learning_rate(trainer(), learning_rate);
+  }
   /// Optimizer updates made so far.
-  [[nodiscard]] std::int64_t iterations() const noexcept { return trainer().iterations(); }
+  [[nodiscard]] std::int64_t iterations() const noexcept {
+    return detail::iterations_of(trainer());
+  }
 
  private:
   friend Model;
@@ -112,8 +118,7 @@ class ModelVariables {
 
   [[nodiscard]] Model& model() noexcept { return static_cast<Model&>(*this); }
   [[nodiscard]] const Model& model() const noexcept { return static_cast<const Model&>(*this); }
-  [[nodiscard]] auto& trainer() noexcept { return model().trainer_; }
-  [[nodiscard]] const auto& trainer() const noexcept { return model().trainer_; }
+  [[nodiscard]] detail::Trainer<T>& trainer() const noexcept { return *model().trainer_; }
 
   static auto files() {
     static_assert(

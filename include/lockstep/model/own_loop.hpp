@@ -37,7 +37,7 @@ struct OnReplica {
 
   template <class Replica>
   [[nodiscard]] static ReplicaModel<T>& get(Model& model, Replica& replica) {
-    if (model.trainer_.is_in_fit())
+    if (detail::is_in_fit(*model.trainer_))
       throw Error(
           "on: this model is in fit, which has steps of its own: a callback may use steps of "
           "another model");

@@ -12,7 +12,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace_span.hpp"
 #include "lockstep/core/variable.hpp"
-#include "lockstep/layers/attention_parts.hpp"
+#include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/branches.hpp"

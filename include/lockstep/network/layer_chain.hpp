@@ -14,7 +14,15 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Of all types. g++ prints the name in its first message about a layer without its <>; and what a
+/// layer itself asserts of its arguments is said where the model is named, before long notes.
+template <class... Layers>
+// NOLINTNEXTLINE(bugprone-sizeof-expression): it asks whether the type is complete
+concept each_layer_has_its_angle_brackets = ((sizeof(Layers) > 0) && ...);
+
+namespace detail {
 
 template <class... At>
 struct LayerList {
@@ -154,4 +162,5 @@ consteval auto concatenate(std::span<const LayerInfo> layers) {
   return all;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -46,6 +46,6 @@ void check_names(std::span<const LayerInfo> layers, const std::string& inside = 
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/network/layer_names.ipp"
 #endif

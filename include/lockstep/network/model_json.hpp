@@ -18,6 +18,6 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/network/model_json.ipp"
 #endif

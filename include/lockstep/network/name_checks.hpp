@@ -27,6 +27,6 @@ void check_variable_names(std::vector<std::string> trained, std::vector<std::str
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/network/name_checks.ipp"
 #endif

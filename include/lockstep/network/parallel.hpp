@@ -12,7 +12,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activation_function.hpp"
-#include "lockstep/layers/identity.hpp"
+#include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/branches.hpp"
@@ -193,6 +193,7 @@ struct ParallelLayers {
 ///                            Sequential<Conv2D<8, 1, ReLU>, Conv2D<16, 3, ReLU, same>>>;
 /// @endcode
 template <class Merge, class... Branches>
+  requires each_layer_has_its_angle_brackets<Branches...>
 struct Parallel : detail::ParallelLayers<false, Merge, Branches...> {
   static_assert(
       sizeof...(Branches) > 0 && sizeof...(Branches) <= detail::max_branches,
@@ -269,6 +270,7 @@ struct ActivatedResidual;
 ///                       Sequential<Conv2D<32, 1, Linear, half>>>;
 /// @endcode
 template <class... Layers>
+  requires each_layer_has_its_angle_brackets<Layers...>
 struct Residual : detail::ResidualLayers<Add, Layers...> {
   static_assert(sizeof...(Layers) > 0, "lockstep: Residual needs at least one layer");
   static constexpr std::string_view name = "residual";

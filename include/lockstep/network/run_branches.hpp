@@ -215,19 +215,20 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
       });
 }
 
-LOCKSTEP_INSTANCE(void run_branches<float>(std::span<const Branch>,
-                                           std::span<const BranchCalls<float>>,
-                                           const MergeCalls<float>&, const ForwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_branches<double>(std::span<const Branch>,
-                                            std::span<const BranchCalls<double>>,
-                                            const MergeCalls<double>&, const ForwardPass<double>&));
-LOCKSTEP_INSTANCE(void run_branches_backward<float>(std::span<const Branch>,
-                                                    std::span<const BranchCalls<float>>,
-                                                    const MergeCalls<float>&,
-                                                    const BackwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_branches_backward<double>(std::span<const Branch>,
-                                                     std::span<const BranchCalls<double>>,
-                                                     const MergeCalls<double>&,
-                                                     const BackwardPass<double>&));
+LOCKSTEP_EXTERN(void run_branches<float>(std::span<const Branch>,
+                                         std::span<const BranchCalls<float>>,
+                                         const MergeCalls<float>&, const ForwardPass<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void run_branches<double>(std::span<const Branch>,
+                                                 std::span<const BranchCalls<double>>,
+                                                 const MergeCalls<double>&,
+                                                 const ForwardPass<double>&));
+LOCKSTEP_EXTERN(void run_branches_backward<float>(std::span<const Branch>,
+                                                  std::span<const BranchCalls<float>>,
+                                                  const MergeCalls<float>&,
+                                                  const BackwardPass<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void run_branches_backward<double>(std::span<const Branch>,
+                                                          std::span<const BranchCalls<double>>,
+                                                          const MergeCalls<double>&,
+                                                          const BackwardPass<double>&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -212,23 +212,24 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
   }
 }
 
-LOCKSTEP_INSTANCE(void run_forward<float>(std::span<const LayerPlace>,
-                                          std::span<const ForwardCall<float>>,
-                                          const ForwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_forward<double>(std::span<const LayerPlace>,
-                                           std::span<const ForwardCall<double>>,
-                                           const ForwardPass<double>&));
-LOCKSTEP_INSTANCE(void run_backward<float>(std::span<const LayerPlace>,
-                                           std::span<const BackwardCall<float>>,
-                                           const BackwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_backward<double>(std::span<const LayerPlace>,
-                                            std::span<const BackwardCall<double>>,
-                                            const BackwardPass<double>&));
-LOCKSTEP_INSTANCE(void visit_outputs<float>(std::span<const LayerPlace>,
-                                            std::span<const ForwardCall<float>>, std::size_t,
-                                            const ForwardPass<float>&, OutputVisitor<float>));
-LOCKSTEP_INSTANCE(void visit_outputs<double>(std::span<const LayerPlace>,
-                                             std::span<const ForwardCall<double>>, std::size_t,
-                                             const ForwardPass<double>&, OutputVisitor<double>));
+LOCKSTEP_EXTERN(void run_forward<float>(std::span<const LayerPlace>,
+                                        std::span<const ForwardCall<float>>,
+                                        const ForwardPass<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void run_forward<double>(std::span<const LayerPlace>,
+                                                std::span<const ForwardCall<double>>,
+                                                const ForwardPass<double>&));
+LOCKSTEP_EXTERN(void run_backward<float>(std::span<const LayerPlace>,
+                                         std::span<const BackwardCall<float>>,
+                                         const BackwardPass<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void run_backward<double>(std::span<const LayerPlace>,
+                                                 std::span<const BackwardCall<double>>,
+                                                 const BackwardPass<double>&));
+LOCKSTEP_EXTERN(void visit_outputs<float>(std::span<const LayerPlace>,
+                                          std::span<const ForwardCall<float>>, std::size_t,
+                                          const ForwardPass<float>&, OutputVisitor<float>));
+LOCKSTEP_EXTERN_DOUBLE(void visit_outputs<double>(std::span<const LayerPlace>,
+                                                  std::span<const ForwardCall<double>>, std::size_t,
+                                                  const ForwardPass<double>&,
+                                                  OutputVisitor<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

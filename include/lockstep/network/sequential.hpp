@@ -11,6 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_chain.hpp"
@@ -67,6 +68,7 @@ struct ChainTables {
 /// static_assert(Cnn::parameter_count == 2'770'634);
 /// @endcode
 template <class... Layers>
+  requires each_layer_has_its_angle_brackets<Layers...>
 struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   static_assert(sizeof...(Layers) > 0, "lockstep: Sequential needs at least one layer");
   static constexpr std::string_view name = "sequential";
@@ -130,4 +132,16 @@ struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   }
 };
 
+namespace detail {
+
+template <class... Layers>
+inline constexpr bool ends_linearly<Sequential<Layers...>> = [] {
+  bool linear = false;
+  ((linear =
+        Layers::name == "flatten" || Layers::name == "reshape" ? linear : ends_linearly<Layers>),
+   ...);
+  return linear;
+}();
+
+}  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -43,6 +43,7 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
 
   static constexpr std::string_view name = "tied_head";
   using AnnouncesGradients = TiedHead;
+  using OutputActivation = Linear;
 
   template <class In>
   using Tokens = typename EmbeddingLayer::template Output<In>;

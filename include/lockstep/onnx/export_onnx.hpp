@@ -6,10 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/onnx/detail/attention_operators.hpp"
+#include "lockstep/onnx/detail/container_operators.hpp"
+#include "lockstep/onnx/detail/flat_operators.hpp"
+#include "lockstep/onnx/detail/operator.hpp"
+#include "lockstep/onnx/detail/window_operators.hpp"
 #include "lockstep/onnx/graph.hpp"
-#include "lockstep/onnx/operators.hpp"
 #include "lockstep/saving/model_files.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -51,18 +58,32 @@ void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
   detail::OnnxGraph graph(options.input, In::extents);
   const auto order = Net::template variable_order<In>();
   std::size_t i = 0;
-  for (const auto& array : trainer.named_arrays(0)) {
+  for (const auto& array : detail::named_arrays_of(trainer, 0)) {
     float* to =
         graph.add_variable(order[i++], array.name, array.variable->shape(), array.values.size());
     for (const T value : array.values) *to++ = static_cast<float>(value);
   }
   detail::OnnxOperator<Net>::template write<In>(graph);
   graph.to_sequences(Out::extents);
-  if (trainer.strategy().is_chief()) detail::write_onnx(path, graph, options, Out::extents);
+  if (detail::strategy_of(trainer).is_chief())
+    detail::write_onnx(path, graph, options, Out::extents);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+namespace detail {
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/onnx/export_onnx.ipp"
-#endif
+inline void check_names(const ExportOnnxOptions& options) {
+  if (options.input.empty() || options.output.empty() || options.input == options.output)
+    throw ConfigurationError("export_onnx: input and output need two different names");
+}
+
+inline void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOnnxOptions& options,
+                       std::span<const std::size_t> output_shape) {
+  const std::string bytes =
+      graph.serialize(options.output, output_shape,
+                      concat({version_major, ".", version_minor, ".", version_patch}));
+  write_file_atomically(path, std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace detail
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

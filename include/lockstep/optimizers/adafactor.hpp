@@ -1,6 +1,8 @@
 // Adam with second moments of rows and columns.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,12 +11,15 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
+#include "lockstep/optimizers/whole_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -82,12 +87,159 @@ struct Adafactor {
   struct Moments;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+template <class T>
+struct Adafactor::Moments {
+  double decay;  // b
+  T epsilon;
+  detail::WholeGradient<T> mean;
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/optimizers/adafactor.ipp"
-#endif
+  void update_all(std::size_t n, T* v, const T* gradients) const {
+    const T old = static_cast<T>(decay), fresh = static_cast<T>(1 - decay), eps = epsilon;
+    const auto step = [=, average = mean](auto& moment, const auto& gradient)
+                          LOCKSTEP_KERNEL_LAMBDA {
+                            const auto g = average(gradient);
+                            moment = old * moment + fresh * (g * g + eps);
+                          };
+    kernels::sweep(n, step, v, gradients);
+  }
 
-namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_OPTIMIZER_INSTANCES(Adafactor);
+  /// r, and behind them c.
+  void update_factors(const Extents& extents, T* factors, const T* gradients) const {
+    const std::size_t all_columns = extents.outer * extents.columns;
+    T* const columns = factors + extents.outer * extents.rows;
+    const T old = static_cast<T>(decay), eps = epsilon;
+    const T part = static_cast<T>((1 - decay) / static_cast<double>(extents.rows));
+    kernels::sweep(
+        all_columns, [=](auto& c) LOCKSTEP_KERNEL_LAMBDA { c = old * c; }, columns);
+    const auto square = [=, average = mean](const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
+      const auto g = average(gradient);
+      return g * g + eps;
+    };
+    const auto add = [=](auto& c, const auto& gradient)
+                         LOCKSTEP_KERNEL_LAMBDA { c += part * square(gradient); };
+    for (std::size_t row = 0; row < extents.outer * extents.rows; ++row) {
+      const T* const begin = gradients + row * extents.columns;
+      const double sum = kernels::sweep_sum(extents.columns, square, begin);
+      factors[row] = static_cast<T>(decay * static_cast<double>(factors[row]) +
+                                    (1 - decay) * sum / static_cast<double>(extents.columns));
+      kernels::sweep(extents.columns, add, columns + row / extents.rows * extents.columns, begin);
+    }
+  }
+
+  /// The sum of u * u, with v = root * root * column. (In this product, two small factors of
+  /// float may be 0.)
+  [[nodiscard]] double squares(std::size_t n, T root, const T* columns, const T* gradients) const {
+    const auto square = [=, average = mean](const auto& column, const auto& gradient)
+                            LOCKSTEP_KERNEL_LAMBDA {
+                              const auto u = average(gradient) / (root * sqrt(column));
+                              return u * u;
+                            };
+    return kernels::sweep_sum(n, square, columns, gradients);
+  }
+
+  void apply(std::size_t n, T rate, T root, T* parameters, const T* columns,
+             const T* gradients) const {
+    const auto step =
+        [=, average = mean](auto& w, const auto& column, const auto& gradient)
+            LOCKSTEP_KERNEL_LAMBDA { w -= rate * average(gradient) / (root * sqrt(column)); };
+    kernels::sweep(n, step, parameters, columns, gradients);
+  }
+};
+
+inline std::string Adafactor::description() const {
+  return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                            {"beta_2_decay", beta_2_decay},
+                                            {"epsilon_1", epsilon_1},
+                                            {"epsilon_2", epsilon_2},
+                                            {"clip_threshold", clip_threshold},
+                                            {"relative_step", relative_step},
+                                            {"weight_decay", weight_decay}});
+}
+
+inline void Adafactor::validate() const {
+  detail::require_not_negative(name, "learning_rate", learning_rate);
+  detail::require_option(beta_2_decay < 0, name, "beta_2_decay", beta_2_decay, "a number below 0");
+  detail::require_not_negative(name, "epsilon_1", epsilon_1);
+  detail::require_not_negative(name, "epsilon_2", epsilon_2);
+  detail::require_option(clip_threshold > 0, name, "clip_threshold", clip_threshold,
+                         "a number above 0");
+  detail::require_not_negative(name, "weight_decay", weight_decay);
+}
+
+inline void Adafactor::keras_slots(KerasSlots& keras) const {
+  using Part = KerasSlot::Part;
+  for (const std::size_t i : keras.order()) {
+    const Variable& variable = keras.variables()[i];
+    const bool is_factored = extents_of(variable).columns > 0;
+    if (variable.rank < 2) {
+      keras.number(0);
+      keras.number(0);
+    } else {
+      keras.of_variable(i, {.part = is_factored ? Part::rows : Part::row_means});
+      keras.of_variable(i, {.part = is_factored ? Part::columns : Part::column_means});
+    }
+    keras.of_variable(i, {.part = is_factored ? Part::unread : Part::whole});
+  }
+}
+
+template <class T>
+void Adafactor::update(const UpdateContext& context, std::span<T> parameters,
+                       std::span<const T> gradients, std::span<T* const> slots) const {
+  const std::size_t n = parameters.size();
+  const T keep = static_cast<T>(context.keep(weight_decay));
+  if (keep != T(1))
+    kernels::sweep(
+        n, [=](auto& w) LOCKSTEP_KERNEL_LAMBDA { w = keep * w; }, parameters.data());
+  const Moments<T> moments{
+      .decay = 1 - portable::power(static_cast<double>(context.iteration), beta_2_decay),
+      .epsilon = static_cast<T>(epsilon_1),
+      .mean = detail::WholeGradient<T>(context)};
+  const double elements = static_cast<double>(n);
+  const double rms = detail::norm(std::span<const T>(parameters)) / std::sqrt(elements);
+  double rate = context.learning_rate;
+  if (relative_step) rate = std::min(rate, 1 / std::sqrt(static_cast<double>(context.iteration)));
+  rate *= std::max(epsilon_2, rms);
+  const auto clipped = [&](double squares) {
+    return static_cast<T>(rate / std::max(1.0, std::sqrt(squares / elements) / clip_threshold));
+  };
+  const Extents extents = extents_of(*context.variable);
+  if (extents.columns == 0) {
+    moments.update_all(n, slots[0], gradients.data());
+    const T step = clipped(moments.squares(n, T(1), slots[0], gradients.data()));
+    moments.apply(n, step, T(1), parameters.data(), slots[0], gradients.data());
+    return;
+  }
+  double squares = 0;
+  const auto each_row = [&](const auto& f) {
+    T* const rows_begin = slots[0];
+    T* const columns_begin = rows_begin + extents.outer * extents.rows;
+    for (std::size_t outer = 0; outer < extents.outer; ++outer) {
+      T* const rows = rows_begin + outer * extents.rows;
+      double sum = 0;
+      for (std::size_t i = 0; i < extents.rows; ++i) sum += static_cast<double>(rows[i]);
+      const double mean = sum / static_cast<double>(extents.rows);
+      for (std::size_t i = 0; i < extents.rows; ++i)
+        f(static_cast<T>(std::sqrt(static_cast<double>(rows[i]) / mean)),
+          columns_begin + outer * extents.columns, (outer * extents.rows + i) * extents.columns);
+    }
+  };
+  moments.update_factors(extents, slots[0], gradients.data());
+  each_row([&](T root, const T* columns, std::size_t begin) {
+    squares += moments.squares(extents.columns, root, columns, gradients.data() + begin);
+  });
+  const T step = clipped(squares);
+  each_row([&](T root, const T* columns, std::size_t begin) {
+    moments.apply(extents.columns, step, root, parameters.data() + begin, columns,
+                  gradients.data() + begin);
+  });
+}
+
+inline auto Adafactor::extents_of(const Variable& variable) noexcept -> Extents {
+  const auto shape = variable.shape();
+  if (shape.size() < 2 || shape[shape.size() - 1] < 2 || shape[shape.size() - 2] < 2) return {};
+  Extents extents{.rows = shape[shape.size() - 2], .columns = shape[shape.size() - 1]};
+  for (std::size_t i = 0; i + 2 < shape.size(); ++i) extents.outer *= shape[i];
+  return extents;
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

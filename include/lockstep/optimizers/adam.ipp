@@ -4,9 +4,10 @@
 
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/power.hpp"
+#include "lockstep/optimizers/portable_functions.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
 
 template <class T>
 void update_adam(const AdamOptions& options, const UpdateContext& context, std::span<T> parameters,
@@ -40,9 +41,7 @@ void update_adam(const AdamOptions& options, const UpdateContext& context, std::
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
-
-namespace lockstep::inline LOCKSTEP_ABI {
+}  // namespace detail
 
 LOCKSTEP_INLINE std::string Adam::description() const {
   return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
@@ -64,4 +63,36 @@ void Adam::update(const UpdateContext& context, std::span<T> parameters,
                       gradients, slots);
 }
 
+namespace detail {
+
+LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&,
+                                   std::span<LOCKSTEP_REAL>, std::span<const LOCKSTEP_REAL>,
+                                   std::span<LOCKSTEP_REAL* const>));
+}  // namespace detail
+
+LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> Adam::update);
+LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<Adam> detail::update_rules);
+
+LOCKSTEP_INLINE std::string AdamW::description() const {
+  return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                            {"weight_decay", weight_decay},
+                                            {"beta_1", beta_1},
+                                            {"beta_2", beta_2},
+                                            {"epsilon", epsilon}});
+}
+
+LOCKSTEP_INLINE void AdamW::keras_slots(KerasSlots& keras) const {
+  keras.each_variable({{.slot = 0}, {.slot = 1}});
+  if (amsgrad) keras.each_variable({{.slot = 2}});
+}
+
+template <class T>
+void AdamW::update(const UpdateContext& context, std::span<T> parameters,
+                   std::span<const T> gradients, std::span<T* const> slots) const {
+  detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters,
+                      gradients, slots);
+}
+
+LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> AdamW::update);
+LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<AdamW> detail::update_rules);
 }  // namespace lockstep::inline LOCKSTEP_ABI

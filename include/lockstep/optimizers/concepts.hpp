@@ -16,6 +16,18 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// What a momentum repeats of the steps before. The two differ where the learning rate changes.
+enum class MomentumForm : std::uint8_t {
+  /// The steps as they were made, each with the learning rate of its time: Keras's. After a rate
+  /// has been cut by ten, about 1 / (1 - momentum) steps stay nearly as long as before.
+  keras,
+  /// The gradients, all with the learning rate of this update, so that a new one is in force at
+  /// once: PyTorch's, whose momentum_buffer holds gradients alone. It is the "momentum correction"
+  /// of Goyal et al., "Accurate, large minibatch SGD", 2017, section 3. (An update at the rate 0
+  /// forgets the momentum.)
+  pytorch,
+};
+
 /// What an optimizer is told about one update.
 struct UpdateContext {
   std::int64_t iteration = 1;  ///< 1 for the first update
@@ -36,11 +48,13 @@ struct UpdateContext {
     return decays ? 1 - learning_rate * weight_decay : 1;
   }
 
-  /// What a slot is multiplied by that sums gradients times learning rates, so that all of them
-  /// count with the rate of this update: exactly 1 while the rate stays what it was. (Not more than
-  /// a slot of floats can bear.)
-  [[nodiscard]] constexpr double momentum_correction() const noexcept {
-    return previous_learning_rate > 0 ? std::min(learning_rate / previous_learning_rate, 1e30) : 1;
+  /// What a slot of steps is multiplied by. With MomentumForm::pytorch all of them then count with
+  /// the rate of this update: `momentum` times the new rate over the old one. (Not more than a slot
+  /// of floats can bear.)
+  [[nodiscard]] constexpr double kept_momentum(double momentum, MomentumForm form) const noexcept {
+    return form == MomentumForm::pytorch && previous_learning_rate > 0
+               ? momentum * std::min(learning_rate / previous_learning_rate, 1e30)
+               : momentum;
   }
 };
 
@@ -84,5 +98,16 @@ concept Optimizer =
       { optimizer.slots() } -> std::convertible_to<std::size_t>;
       optimizer.update(context, parameters, gradients, slots);
     };
+
+/// The optimizer of a model that is not trained.
+struct NoOptimizer {
+  double learning_rate = 0;
+  static constexpr std::string_view name = "none";
+  [[nodiscard]] std::string description() const { return std::string(name); }
+  [[nodiscard]] std::size_t slots() const { return 0; }
+  /// Is not called.
+  template <class T>
+  void update(const UpdateContext&, std::span<T>, std::span<const T>, std::span<T* const>) const {}
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -25,6 +25,6 @@ inline void require_decay_rate(std::string_view optimizer, std::string_view opti
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/hyperparameters.ipp"
 #endif

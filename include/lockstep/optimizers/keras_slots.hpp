@@ -29,7 +29,7 @@ struct KerasSlot {
   std::size_t slot = 0;
   Part part = Part::whole;
   double added = 0;        ///< Keras's elements are ours and this (of a number: itself)
-  bool has_rates = false;  ///< it sums gradients times the learning rates of their steps
+  bool has_rates = false;  ///< ours is scaled where the learning rate changes, Keras's is not
   std::size_t variable = 0;
 };
 
@@ -65,6 +65,6 @@ class KerasSlots {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/keras_slots.ipp"
 #endif

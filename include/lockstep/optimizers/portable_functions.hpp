@@ -6,7 +6,19 @@
 #include <numbers>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/optimizers/power.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// base^exponent, exponent at least 0. (Not std::pow: its last bit may differ between machines, and
+/// with it the ranks' parameters.)
+[[nodiscard]] constexpr double power(double base, std::int64_t exponent) noexcept {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2, base *= base)
+    if (exponent % 2 == 1) result *= base;
+  return result;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 // The last bit of std::cos, std::exp and their kin differs between versions of the C library and
 // between processors. A learning rate that differs by one bit makes the ranks' parameters

@@ -29,7 +29,8 @@ LOCKSTEP_INLINE std::size_t RMSprop::slots() const {
 LOCKSTEP_INLINE void RMSprop::keras_slots(KerasSlots& keras) const {
   keras.each_variable({{.slot = 0}});
   if (momentum > 0)
-    keras.each_variable({{.slot = std::size_t{centered ? 2U : 1U}, .has_rates = true}});
+    keras.each_variable({{.slot = std::size_t{centered ? 2U : 1U},
+                          .has_rates = momentum_form == MomentumForm::pytorch}});
   if (centered) keras.each_variable({{.slot = 1}});
 }
 
@@ -38,7 +39,7 @@ void RMSprop::update(const UpdateContext& context, std::span<T> parameters,
                      std::span<const T> gradients, std::span<T* const> slots) const {
   const T rate = static_cast<T>(context.learning_rate), eps = static_cast<T>(epsilon);
   const T old = static_cast<T>(rho), fresh = static_cast<T>(1 - rho),
-          kept = static_cast<T>(momentum * context.momentum_correction());
+          kept = static_cast<T>(context.kept_momentum(momentum, momentum_form));
   const T keep = static_cast<T>(context.keep(weight_decay));
   const T scale = static_cast<T>(context.gradient_scale);
   const auto move = [=](auto& v, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
@@ -78,4 +79,6 @@ void RMSprop::update(const UpdateContext& context, std::span<T> parameters,
         slots[0]);
 }
 
+LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> RMSprop::update);
+LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<RMSprop> detail::update_rules);
 }  // namespace lockstep::inline LOCKSTEP_ABI

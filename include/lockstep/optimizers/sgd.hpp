@@ -22,20 +22,15 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   w -= learning_rate * g                      momentum == 0: no slot
-///   m *= learning_rate / previous_learning_rate
 ///   m = momentum * m - learning_rate * g;  w += m
 ///   ... nesterov:                          w += momentum * m - learning_rate * g
 ///
-/// The third line is not Keras's; it does something only where the rate changes. Keras's m holds
-/// gradients times the rates of their own steps: after a rate has been cut by ten, about
-/// 1 / (1 - momentum) steps stay nearly as long as before. With the line, a new rate is in force at
-/// once, and the result is PyTorch's, whose momentum holds gradients alone. It is the "momentum
-/// correction" of Goyal et al., "Accurate, large minibatch SGD", 2017, section 3. (An update at the
-/// rate 0 forgets the momentum.)
+/// With MomentumForm::pytorch, m *= learning_rate / previous_learning_rate comes before.
 struct SGD {
   LearningRate learning_rate = 0.01;
-  double momentum = 0;    ///< in [0, 1)
-  bool nesterov = false;  ///< no effect without momentum
+  double momentum = 0;                               ///< in [0, 1)
+  bool nesterov = false;                             ///< no effect without momentum
+  MomentumForm momentum_form = MomentumForm::keras;  ///< matters where the learning rate changes
   double weight_decay = 0;
   double clipnorm = 0;         ///< the largest norm of a variable's gradient; 0: any
   double clipvalue = 0;        ///< the largest element of a gradient; 0: any
@@ -64,12 +59,10 @@ struct SGD {
               std::span<T* const> slots) const;
 };
 
+LOCKSTEP_EXTERN(detail::RulesOf<SGD> detail::update_rules);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/sgd.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_OPTIMIZER_INSTANCES(SGD);
-}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -19,7 +19,7 @@ LOCKSTEP_INLINE void SGD::validate() const {
 }
 
 LOCKSTEP_INLINE void SGD::keras_slots(KerasSlots& keras) const {
-  if (momentum != 0) keras.each_variable({{.has_rates = true}});
+  if (momentum != 0) keras.each_variable({{.has_rates = momentum_form == MomentumForm::pytorch}});
 }
 
 template <class T>
@@ -36,7 +36,7 @@ void SGD::update(const UpdateContext& context, std::span<T> parameters,
   // No branch on nesterov: it could make a compiler fuse differently in the last vector than in
   // the others.
   const T mu = static_cast<T>(momentum),
-          kept = static_cast<T>(momentum * context.momentum_correction());
+          kept = static_cast<T>(context.kept_momentum(momentum, momentum_form));
   const T by_m = nesterov ? mu : T(1), by_move = nesterov ? T(1) : T(0);
   const auto step = [=](auto& w, auto& m, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
     const auto move = rate * g;
@@ -46,4 +46,9 @@ void SGD::update(const UpdateContext& context, std::span<T> parameters,
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> SGD::update);
+LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<SGD> detail::update_rules);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -14,6 +14,7 @@
 #include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -76,6 +77,13 @@ struct UpdateRules {
 /// Throws unless all patterns choose a variable.
 void check_filter(std::string_view optimizer, std::string_view option, const VariableFilter& filter,
                   std::span<const std::string> names);
+
+/// The types of update_rules and of an optimizer's update, for instances that the library holds.
+template <class O>
+using RulesOf = UpdateRules(const O&, std::span<const std::string>, std::span<const Variable>);
+template <class T>
+using OptimizerUpdate = void(const UpdateContext&, std::span<T>, std::span<const T>,
+                             std::span<T* const>) const;
 
 /// Reads the options that an optimizer has. Throws ConfigurationError for those that make no sense
 /// for these variables.
@@ -149,6 +157,9 @@ template <class O>
   };
   if constexpr (requires { optimizer.amsgrad; })
     if (optimizer.amsgrad) add("amsgrad", "true");
+  if constexpr (requires { optimizer.momentum_form; })
+    if (optimizer.momentum != 0)
+      add("momentum_form", optimizer.momentum_form == MomentumForm::keras ? "keras" : "pytorch");
   add_number("clipnorm", optimizer.clipnorm);
   add_number("clipvalue", optimizer.clipvalue);
   add_number("global_clipnorm", optimizer.global_clipnorm);
@@ -170,18 +181,6 @@ template <class O>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/update_rules.ipp"
 #endif
-
-// For one of the library's own optimizers, below its class: its parts that are templates, compiled
-// once (see LOCKSTEP_INSTANCE).
-#define LOCKSTEP_OPTIMIZER_INSTANCES(Optimizer)                                               \
-  LOCKSTEP_INSTANCE(void Optimizer::update(const UpdateContext&, std::span<float>,            \
-                                           std::span<const float>, std::span<float* const>)   \
-                        const);                                                               \
-  LOCKSTEP_INSTANCE(void Optimizer::update(const UpdateContext&, std::span<double>,           \
-                                           std::span<const double>, std::span<double* const>) \
-                        const);                                                               \
-  LOCKSTEP_INSTANCE(detail::UpdateRules detail::update_rules(                                 \
-      const Optimizer&, std::span<const std::string>, std::span<const Variable>))

@@ -41,8 +41,10 @@ struct ParameterServerOptions {
   /// "ps-N" on a server.
   TlsFiles tls_files{};
   /// The folder for a server's backup, "ps-0.lockstep" (by its index): all that it holds, from
-  /// which it goes on when it is started again. The file is removed when the chief has finished and
-  /// all workers have ended. Empty: there are no backups. Servers may share a folder.
+  /// which it goes on when it is started again, or from "ps-0.lockstep.previous" if that file is
+  /// damaged. Both are removed when the chief has finished and all workers have ended. While a
+  /// server runs, "ps-0.lockstep.lock" keeps other jobs from them. Empty: there are no backups. The
+  /// servers of a job may share a folder.
   std::string backup_dir{};
   /// After how many updates a server writes that file anew. Those since the last one are lost with
   /// a server that dies, but not with one that is told to stop (SIGTERM, SIGINT, SIGHUP, SIGUSR1).

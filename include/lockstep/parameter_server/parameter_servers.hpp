@@ -42,8 +42,9 @@ class ParameterServers {
     int rank = 0;
     int workers = 1;
     int server = -1;
-    std::vector<std::string> servers{};  ///< "host:port" of each
-    bool in_rounds = false;              ///< max_staleness is 0
+    std::vector<std::string> servers{};    ///< "host:port" of each
+    std::vector<std::string> addresses{};  ///< of the workers, by which their launcher knows them
+    bool in_rounds = false;                ///< max_staleness is 0
   };
 
   ParameterServers(const ParameterServers&) = delete;
@@ -66,6 +67,12 @@ class ParameterServers {
                     std::span<const double> status,
                     std::span<const detail::PsExchange> exchanges) = 0;
   virtual void finish() = 0;
+  /// After finish() and pull(): the chief's callbacks may have set other variables at the end of
+  /// the fit, which it gives (else nothing). The others wait for that, and take them, or if they
+  /// have set theirs (`wants`) what the server has. Returns whether `taken` has become that.
+  [[nodiscard]] virtual bool settle(std::size_t server, bool wants,
+                                    std::span<const std::byte> given,
+                                    std::span<std::byte> taken) = 0;
   /// An exception has ended the fit: no other worker waits for this one until it begins a new fit.
   virtual void abandon() noexcept = 0;
   /// This worker will begin no other fit.
@@ -77,7 +84,7 @@ class ParameterServers {
   // What a worker's fit knows of itself.
 
   std::uint64_t fits = 0;  ///< begun by this process
-  bool is_in_fit = false;  ///< between join_servers and leave_servers
+  bool is_in_fit = false;  ///< until it has made its steps
   bool is_current = true;  ///< slots and counters of this worker are those of the servers
   std::vector<std::byte> next_place{};  ///< where training goes on after the step that is made next
 

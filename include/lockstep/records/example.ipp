@@ -45,8 +45,8 @@ LOCKSTEP_INLINE FeatureView feature_of(std::span<const std::byte> entry) {
 
 LOCKSTEP_INLINE void FeatureView::expect(FeatureKind kind) const {
   if (kind_ != kind && kind_ != FeatureKind::none)
-    throw DataError(concat({"feature '", name_, "': expected ", detail::kind_text(kind), ", got ",
-                            detail::kind_text(kind_)}));
+    throw DataError(concat({"feature ", in_quotes(name_), ": expected ", detail::kind_text(kind),
+                            ", got ", detail::kind_text(kind_)}));
 }
 
 LOCKSTEP_INLINE std::vector<float> FeatureView::floats() const {
@@ -92,7 +92,7 @@ LOCKSTEP_INLINE void FeatureView::read(std::span<double> to) const {
   }
   if (count != to.size())
     throw DataError(
-        concat({"feature '", name_, "': expected ", to.size(), " numbers, got ", count}));
+        concat({"feature ", in_quotes(name_), ": expected ", to.size(), " numbers, got ", count}));
 }
 
 LOCKSTEP_INLINE ExampleView::ExampleView(std::span<const std::byte> bytes) {
@@ -118,8 +118,8 @@ LOCKSTEP_INLINE const FeatureView& ExampleView::at(std::string_view name) const 
     names += printable(feature.name(), 40);
     if (names.size() > 400) break;
   }
-  throw DataError(concat(
-      {"expected a feature '", name, "', the example has ", names.empty() ? "none" : names}));
+  throw DataError(concat({"expected a feature ", in_quotes(name), ", the example has ",
+                          names.empty() ? "none" : names}));
 }
 
 LOCKSTEP_INLINE Example& Example::ints(std::string name, const std::vector<std::int64_t>& values) {

@@ -23,7 +23,8 @@ LOCKSTEP_INLINE GrowingFile::GrowingFile(std::string path)
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error)
-    throw Error(concat({"cannot make the folder '", folder.string(), "': ", error.message()}));
+    throw Error(
+        concat({"cannot make the folder ", in_quotes(folder.string()), ": ", error.message()}));
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot open");
   struct stat status {};
@@ -74,7 +75,7 @@ LOCKSTEP_INLINE void GrowingFile::close() {
 
 LOCKSTEP_INLINE void GrowingFile::fail(std::string_view what) const {
   const int code = errno;
-  throw Error(concat({what, " '", path_, "': ", std::strerror(code),
+  throw Error(concat({what, " ", in_quotes(path_), ": ", std::strerror(code),
                       code == EFBIG ? limits_text(Resource::file_size) : ""}));
 }
 

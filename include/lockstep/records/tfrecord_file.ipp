@@ -11,17 +11,18 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/records/framing.hpp"
 #include "lockstep/records/tfrecord_file.hpp"
+#include "lockstep/records/tfrecord_writer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
 [[noreturn, gnu::cold]] inline void refuse_records(const std::string& path, std::string_view what) {
-  throw DataError(concat({"'", path, "': ", what}));
+  throw DataError(concat({in_quotes(path), ": ", what}));
 }
 
 LOCKSTEP_INLINE int open_records(const std::string& path) {
@@ -72,9 +73,12 @@ LOCKSTEP_INLINE std::vector<std::uint64_t> record_offsets(int descriptor, const 
       refuse(
           at == 0 && (head[0] == std::byte{0x1F} || head[0] == std::byte{0x78})
               ? "the checksum of its size does not fit: the file is compressed (decompress it "
-                "first), or no "
-                "TFRecord file"
-              : "the checksum of its size does not fit: the file is damaged, or no TFRecord file");
+                "first), or no TFRecord file"
+              : concat(
+                    {"the checksum of its size does not fit: the file is damaged, or no TFRecord "
+                     "file",
+                     at == 0 ? format_note({reinterpret_cast<const char*>(head), window_size})
+                             : ""}));
     const std::uint64_t data = get_number<8>(head);
     const std::uint64_t room = size - at - record_head_size;
     if (data > room || room - data < record_tail_size)
@@ -104,7 +108,7 @@ LOCKSTEP_INLINE TFRecordFile::TFRecordFile(std::string path) : path_(std::move(p
 }
 
 LOCKSTEP_INLINE std::string TFRecordFile::name_of(std::int64_t record) const {
-  return concat({"'", path_, "': record ", record, ", at offset ", offset(record)});
+  return concat({in_quotes(path_), ": record ", record, ", at offset ", offset(record)});
 }
 
 LOCKSTEP_INLINE TFRecordFile::Reader::Reader(const TFRecordFile& file)

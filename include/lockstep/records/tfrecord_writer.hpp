@@ -1,6 +1,7 @@
-// TFRecordWriter: files of records, as TensorFlow writes them.
+// TFRecordWriter, and the frame of a record.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +12,24 @@
 #include "lockstep/records/growing_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// A record is its size as 8 bytes, their masked CRC, the data, and the masked CRC of the data; all
+/// numbers little-endian (tensorflow/core/lib/io/record_writer.h).
+inline constexpr std::size_t record_head_size = 12;
+inline constexpr std::size_t record_tail_size = 4;
+
+/// The CRC-32C in the form in which it is stored beside what it protects.
+[[nodiscard]] std::uint32_t masked_crc32c(std::span<const std::byte> bytes) noexcept;
+
+/// What stands in front of a record of `size` bytes.
+[[nodiscard]] std::array<std::byte, record_head_size> record_head(std::uint64_t size) noexcept;
+
+/// What stands behind it.
+[[nodiscard]] std::array<std::byte, record_tail_size> record_tail(
+    std::span<const std::byte> data) noexcept;
+
+}  // namespace detail
 
 /// Writes records, uncompressed, which tf.data.TFRecordDataset and from_tfrecords read. All but the
 /// destructor throw Error naming the file. One thread at a time.
@@ -59,6 +78,6 @@ class TFRecordWriter {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/records/tfrecord_writer.ipp"
 #endif

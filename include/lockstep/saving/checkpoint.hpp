@@ -16,6 +16,7 @@
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/training/all_slots.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -51,8 +52,8 @@ class Checkpoint {
 
   /// Writes one file; the chief alone does. Throws Error naming the path.
   void save(const std::string& path) const {
-    const detail::AllSlots all_slots(*Files::trainer(model_));
-    if (!Files::trainer(model_).strategy().is_chief()) return;
+    const detail::AllSlots all_slots(Files::trainer(model_));
+    if (!detail::strategy_of(Files::trainer(model_)).is_chief()) return;
     save_snapshot(path, state());
   }
 
@@ -60,8 +61,9 @@ class Checkpoint {
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
   void restore(const std::string& path) {
-    decode(path, detail::file_from_chief(Files::trainer(model_).strategy(), "restore", path,
-                                         checkpoint_check(Files::trainer(model_).state_bytes())));
+    decode(path,
+           detail::file_from_chief(detail::strategy_of(Files::trainer(model_)), "restore", path,
+                                   checkpoint_check(detail::state_bytes(Files::trainer(model_)))));
   }
 
  private:
@@ -69,7 +71,7 @@ class Checkpoint {
   friend class CheckpointManager;
 
   [[nodiscard]] TrainingState state() const {
-    TrainingState saved = Files::trainer(model_).state();
+    TrainingState saved = detail::save_state(Files::trainer(model_));
     const auto append = [&]<class O>(const O& object) {
       State& state = saved.objects.emplace_back();
       if constexpr (std::same_as<O, State>)
@@ -85,7 +87,7 @@ class Checkpoint {
     detail::naming_file("restore", path, [&] {
       const TrainingState saved = decode_checkpoint(bytes);
       detail::check_objects(saved.objects.size(), sizeof...(Objects));
-      detail::restore(*Files::trainer(model_), saved);
+      detail::restore(Files::trainer(model_), saved);
       auto state = saved.objects.begin();
       const auto take = [&]<class O>(O& object) {
         if constexpr (std::same_as<O, State>)
@@ -103,6 +105,6 @@ class Checkpoint {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/checkpoint.ipp"
 #endif

@@ -14,6 +14,7 @@
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/all_slots.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -70,7 +71,7 @@ class CheckpointManager {
   /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
   /// since the last save. Throws Error naming the path; the earlier ones stay.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
-    const detail::AllSlots all_slots(*CheckpointType::Files::trainer(checkpoint_.model_));
+    const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
     if (!folder_.due(updates)) return std::nullopt;
     return folder_.save(checkpoint_.state(), checkpoint_number);
@@ -82,7 +83,7 @@ class CheckpointManager {
   /// belongs to another program.
   std::optional<std::string> restore_or_initialize() {
     const detail::ManagedFolder::Newest found = folder_.newest(
-        strategy(), CheckpointType::Files::trainer(checkpoint_.model_).state_bytes());
+        strategy(), detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)));
     if (found.path.empty()) return std::nullopt;
     checkpoint_.decode(found.path, found.bytes);
     folder_.restored(checkpoint_.model_.iterations());
@@ -98,7 +99,9 @@ class CheckpointManager {
   [[nodiscard]] std::vector<std::string> checkpoints() const { return folder_.checkpoints(); }
 
  private:
-  auto& strategy() { return CheckpointType::Files::trainer(checkpoint_.model_).strategy(); }
+  auto& strategy() {
+    return detail::strategy_of(CheckpointType::Files::trainer(checkpoint_.model_));
+  }
 
   CheckpointType& checkpoint_;
   detail::ManagedFolder folder_;
@@ -106,6 +109,6 @@ class CheckpointManager {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/checkpoint_manager.ipp"
 #endif

@@ -49,6 +49,6 @@ void naming_file(std::string_view what, const std::string& path, FunctionRef<voi
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/chief_file.ipp"
 #endif

@@ -15,7 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INLINE void naming_file(std::string_view what, const std::string& path,
                                  FunctionRef<void()> f) {
   const auto message = [&](const Error& error) {
-    return concat({what, " '", path, "': ", error.what()});
+    return concat({what, " ", in_quotes(path), ": ", error.what()});
   };
   try {
     f();
@@ -38,7 +38,7 @@ LOCKSTEP_INLINE FileContents read_contents(std::string_view call, const std::str
   };
   try {
     auto bytes = read_file(path, naming);
-    if (!bytes) throw DataError(concat({"cannot read '", path, "': ", none}));
+    if (!bytes) throw DataError(concat({"cannot read ", in_quotes(path), ": ", none}));
     return {.readable = true, .bytes = std::move(*bytes)};
   } catch (const Error& error) {
     return unreadable(error);
@@ -53,7 +53,7 @@ LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy
     auto& collective = replica.collective();
     const ActivityScope activity(leader ? activity_board(collective) : nullptr,
                                  {.call = call.name});
-    agree(collective, call.name, {}, call.arguments);
+    agree(replica, call.name, {}, call.arguments);
     const bool readable = from_chief(collective, leader && file.readable);
     auto bytes =
         bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
@@ -75,8 +75,10 @@ LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, co
                          "this process has no such file; with parameter servers, each process "
                          "reads it: put it where all find it");
   else if (strategy.is_chief())
-    file = read_contents(call, path, check, "the chief has no such file");
-  return contents_from_chief(strategy, {call, "'" + path + "'"}, std::move(file));
+    file = read_contents(
+        call, path, check,
+        strategy.num_workers() > 1 ? "the chief has no such file" : "there is no such file");
+  return contents_from_chief(strategy, {call, in_quotes(path)}, std::move(file));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -48,7 +48,7 @@ void restore(Trainer<T>& trainer, const TrainingState& saved);
 
 template <class Model>
 struct ModelFiles {
-  static auto& trainer(Model& model) { return model.trainer_; }
+  static auto& trainer(const Model& model) { return *model.trainer_; }
 
   static void save(const Model& model, const std::string& path) {
     detail::save(*model.trainer_, path);
@@ -77,30 +77,21 @@ template <class Net, class T = float, Strategy S, class LossType, class Optimize
           class... Metrics>
 auto load_model(S& strategy, const std::string& path, LossType loss, OptimizerType optimizer,
                 Metrics... metrics) {
-  return detail::compile_and<Net, T>(
-      strategy, CompileOptions{}, [&](auto& model) { model.load(path); }, std::move(loss),
+  return detail::compile_and<Net, T, S>(
+      strategy, {}, [&](auto& model) { model.load(path); }, std::move(loss), std::move(optimizer),
+      std::move(metrics)...);
+}
+/// On one device, without a strategy.
+template <class Net, class T = float, class LossType, class OptimizerType, class... Metrics>
+auto load_model(const std::string& path, LossType loss, OptimizerType optimizer,
+                Metrics... metrics) {
+  return detail::compile_and<Net, T, OneDeviceStrategy>(
+      detail::own_strategy(), {}, [&](auto& model) { model.load(path); }, std::move(loss),
       std::move(optimizer), std::move(metrics)...);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/model_files.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(void save(const Trainer<float>&, const std::string&));
-LOCKSTEP_INSTANCE(void save(const Trainer<double>&, const std::string&));
-LOCKSTEP_INSTANCE(void load(Trainer<float>&, const std::string&));
-LOCKSTEP_INSTANCE(void load(Trainer<double>&, const std::string&));
-LOCKSTEP_INSTANCE(void save_weights(const Trainer<float>&, const std::string&));
-LOCKSTEP_INSTANCE(void save_weights(const Trainer<double>&, const std::string&));
-LOCKSTEP_INSTANCE(void load_weights(Trainer<float>&, const std::string&));
-LOCKSTEP_INSTANCE(void load_weights(Trainer<double>&, const std::string&));
-LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<float>&, const std::string&,
-                                             const LoadWeightsOptions&));
-LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<double>&, const std::string&,
-                                             const LoadWeightsOptions&));
-LOCKSTEP_INSTANCE(void restore(Trainer<float>&, const TrainingState&));
-LOCKSTEP_INSTANCE(void restore(Trainer<double>&, const TrainingState&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

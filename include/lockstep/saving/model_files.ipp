@@ -6,6 +6,7 @@
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/saving/transfer.hpp"
 #include "lockstep/training/all_slots.hpp"
@@ -27,21 +28,21 @@ LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> fou
       return candidate.name == name;
     });
     if (array == found.end())
-      throw ConfigurationError(concat({"expected an array '", name, "' ", shape_text(shape),
-                                       ", the file has none of that name"}));
+      throw ConfigurationError(concat({"expected an array ", in_quotes(name), " ",
+                                       shape_text(shape), ", the file has none of that name"}));
     if (!std::equal(array->extents.begin(), array->extents.end(), shape.begin(), shape.end()))
-      throw ConfigurationError(concat({"expected '", name, "' to be ", shape_text(shape),
+      throw ConfigurationError(concat({"expected ", in_quotes(name), " to be ", shape_text(shape),
                                        ", in the file it is ", shape_text(array->extents)}));
     if (array_size(array->extents, scalar_size(array->scalar)) != array->bytes.size())
       throw DataError(
-          concat({"'", name, "' ", shape_text(array->extents), " of ", array->scalar,
+          concat({in_quotes(name), " ", shape_text(array->extents), " of ", array->scalar,
                   " cannot have ", array->bytes.size(), " bytes: the file is damaged"}));
     matched.push_back(convert_array(std::move(*array), scalar));
     found.erase(array);
   }
   if (!found.empty())
     throw ConfigurationError(
-        concat({"the file has an array '", found.front().name, "' ",
+        concat({"the file has an array ", in_quotes(found.front().name), " ",
                 shape_text(found.front().extents), ", which is no variable of this model"}));
   return matched;
 }
@@ -56,7 +57,8 @@ void restore(Trainer<T>& trainer, const TrainingState& saved) {
   if (saved.signature.empty())
     throw ConfigurationError(
         "the file has weights alone, and no state of an optimizer: use load_weights");
-  restore_state(trainer, saved);
+  restore_state(trainer, saved,
+                {.remedy = "load_weights takes the variables alone into another program"});
 }
 
 template <class T>
@@ -192,8 +194,18 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
     text += take_optimizer(trainer, *found.optimizer, report);
   });
   if (!text.empty() && trainer.strategy().is_chief())
-    log_line(concat({"load_weights: '", path, "': ", text}));
+    log_line(concat({"load_weights: ", in_quotes(path), ": ", text}));
   return report;
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&));
+LOCKSTEP_INSTANCE(void load(Trainer<LOCKSTEP_REAL>&, const std::string&));
+LOCKSTEP_INSTANCE(void save_weights(const Trainer<LOCKSTEP_REAL>&, const std::string&));
+LOCKSTEP_INSTANCE(void load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&));
+LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&,
+                                             const LoadWeightsOptions&));
+LOCKSTEP_INSTANCE(void restore(Trainer<LOCKSTEP_REAL>&, const TrainingState&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -5,18 +5,25 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_watch.hpp"
+#include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/saving/evaluation_results.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -92,7 +99,7 @@ class SidecarEvaluator {
   SidecarEvaluator(Model& model, AnyDataset data, SidecarEvaluatorOptions options)
       : model_(model),
         data_(std::move(data)),
-        loop_(std::move(options), Files::trainer(model).strategy().num_workers()) {}
+        loop_(std::move(options), detail::strategy_of(Files::trainer(model)).num_workers()) {}
 
   /// Evaluates the checkpoints that are there, oldest first, and those that come, until training
   /// has ended. The callbacks are those of Model::evaluate. Returns what it evaluated itself, in
@@ -100,14 +107,14 @@ class SidecarEvaluator {
   /// difference, and Error when no checkpoint has come for `timeout`.
   template <class... Callbacks>
   std::vector<CheckpointEvaluation> start(Callbacks&&... callbacks) {
-    return loop_.run(
-        [&] { return Files::trainer(model_).state_bytes(); },
-        [&](const std::string& path, const TrainingState& state) {
-          detail::naming_file("SidecarEvaluator", path,
-                              [&] { detail::restore(*Files::trainer(model_), state); });
-          return model_.evaluate(
-              data_, EvaluateOptions{.verbose = 0, .steps = loop_.options().steps}, callbacks...);
-        });
+    return loop_.run([&] { return detail::state_bytes(Files::trainer(model_)); },
+                     [&](const std::string& path, const TrainingState& state) {
+                       detail::naming_file("SidecarEvaluator", path,
+                                           [&] { detail::restore(Files::trainer(model_), state); });
+                       return model_.evaluate(
+                           data_, EvaluateOptions{.verbose = 0, .steps = loop_.options().steps},
+                           callbacks...);
+                     });
   }
 
  private:
@@ -116,8 +123,101 @@ class SidecarEvaluator {
   detail::EvaluationLoop loop_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+namespace detail {
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/saving/sidecar_evaluator.ipp"
-#endif
+/// Waits between two looks into the folder, up to the timeout.
+class CheckpointPoll {
+ public:
+  explicit CheckpointPoll(const SidecarEvaluatorOptions& options) : options_(options) {}
+  void renew() { since_ = Clock::now(); }
+  /// Sleeps for poll_interval. Throws Error when the timeout has passed since the last renew.
+  void wait() const {
+    if (Clock::now() - since_ >= options_.timeout)
+      throw Error(concat(
+          {"SidecarEvaluator: no new checkpoint in ", in_quotes(options_.checkpoint_dir), " for ",
+           std::chrono::duration<double>(options_.timeout).count(),
+           " seconds, and no file there says that training has ended",
+           " (as CheckpointManager::finish and ModelCheckpoint do):",
+           " check that training is running and writes to this folder, or set a longer timeout"}));
+    std::this_thread::sleep_for(options_.poll_interval);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const SidecarEvaluatorOptions& options_;
+  Clock::time_point since_ = Clock::now();
+};
+
+inline void log_evaluation(const std::string& path, const CheckpointEvaluation& evaluation) {
+  std::string text =
+      concat({"evaluated ", in_quotes(path), " after ", evaluation.iterations, " updates"});
+  for (const auto& [name, value] : evaluation.logs) text += concat({" - ", name, ": ", value});
+  log_line(text);
+}
+
+inline void warn_of_weights_alone(const std::string& path) {
+  log_warning(concat({"skipping the checkpoint ", in_quotes(path),
+                      ": it has weights alone: let ModelCheckpoint save the whole state "
+                      "(save_weights_only = false)"}));
+}
+
+inline EvaluationLoop::EvaluationLoop(SidecarEvaluatorOptions options, int num_workers)
+    : options_(std::move(options)), watch_(options_.checkpoint_dir), results_(options_.results) {
+  options_.validate();
+  if (num_workers != 1)
+    throw ConfigurationError(
+        "SidecarEvaluator: evaluates in one process, and the model has a strategy of several "
+        "workers: give it a "
+        "OneDeviceStrategy or a MirroredStrategy");
+}
+
+inline std::vector<CheckpointEvaluation> EvaluationLoop::run(
+    FunctionRef<std::uint64_t()> expected,
+    FunctionRef<Logs(const std::string& path, const TrainingState& state)> evaluate) {
+  std::vector<CheckpointEvaluation> evaluated;
+  CheckpointPoll poll(options_);
+  while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
+    // Asked first, because the end is said after the last save.
+    const bool ended = training_has_ended(options_.checkpoint_dir);
+    const auto found = watch_.next(expected());
+    if (!found) {
+      if (ended) break;
+      poll.wait();
+      continue;
+    }
+    const TrainingState state = decode_checkpoint(found->bytes);
+    CheckpointEvaluation evaluation{.checkpoint = found->path.substr(found->path.rfind('/') + 1),
+                                    .iterations = state.iterations,
+                                    .logs = {}};
+    if (state.signature.empty()) {
+      warn_of_weights_alone(found->path);
+    } else if (!results_.contains(evaluation.checkpoint, evaluation.iterations)) {
+      evaluation.logs = evaluate(found->path, state);
+      results_.append(evaluation);
+      if (options_.verbose > 0) log_evaluation(found->path, evaluation);
+      evaluated.push_back(std::move(evaluation));
+    }
+    poll.renew();
+  }
+  return evaluated;
+}
+
+}  // namespace detail
+
+inline void SidecarEvaluatorOptions::validate() const {
+  if (checkpoint_dir.empty())
+    throw ConfigurationError(
+        "SidecarEvaluator: checkpoint_dir is empty: name the folder of the checkpoints");
+  if (max_evaluations && *max_evaluations < 1)
+    throw ConfigurationError(concat({"SidecarEvaluator: max_evaluations must be at least 1, got ",
+                                     *max_evaluations, "; std::nullopt evaluates all"}));
+  if (poll_interval.count() < 1)
+    throw ConfigurationError(concat(
+        {"SidecarEvaluator: poll_interval must be at least 1 ms, got ", poll_interval.count()}));
+  if (timeout < poll_interval)
+    throw ConfigurationError(
+        concat({"SidecarEvaluator: timeout must be no shorter than poll_interval, got ",
+                timeout.count(), " and ", poll_interval.count(), " ms"}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -118,9 +118,9 @@ LOCKSTEP_INLINE std::optional<Numbers> recurrent_array(FileArrays& file, const s
   Numbers recurrent(second->array);
   if (is_gru) {  // keeps both
     if (wanted.size() != 2)
-      throw ConfigurationError(
-          concat({"the file's '", found->array.name, "' is of a GRU that resets after the ",
-                  "product, as all of PyTorch's: give this model's GRU .reset_after = true"}));
+      throw ConfigurationError(concat(
+          {"the file's ", in_quotes(found->array.name), " is of a GRU that resets after the ",
+           "product, as all of PyTorch's: give this model's GRU .reset_after = true"}));
     order_gates(recurrent);
     numbers.shape.insert(numbers.shape.begin(), 2);
     numbers.values.insert(numbers.values.end(), recurrent.values.begin(), recurrent.values.end());
@@ -174,14 +174,14 @@ LOCKSTEP_INLINE TransferredArrays transfer_arrays(std::vector<SavedArray> found,
       throw ConfigurationError(
           concat({"expected an array '", variable.place.empty() ? variable.name : variable.place,
                   "' ", shape_text(variable.shape),
-                  variable.place.empty() ? "" : concat({" for '", variable.name, "'"}),
+                  variable.place.empty() ? "" : concat({" for ", in_quotes(variable.name)}),
                   ", the file has none of that name: it has ", file.names(),
                   "; rename gives arrays other names, and by_name leaves out what is missing"}));
     if (array && !std::equal(array->extents.begin(), array->extents.end(), variable.shape.begin(),
                              variable.shape.end())) {
       if (!options.skip_mismatch)
         throw ConfigurationError(
-            concat({"expected '", variable.name, "' to be ", shape_text(variable.shape),
+            concat({"expected ", in_quotes(variable.name), " to be ", shape_text(variable.shape),
                     ", in the file it is ", shape_text(array->extents),
                     file.is_pytorch() ? " (in Keras's layout)" : "",
                     "; skip_mismatch leaves such variables as they are"}));
@@ -195,11 +195,11 @@ LOCKSTEP_INLINE TransferredArrays transfer_arrays(std::vector<SavedArray> found,
   report.unused = file.unused();
   if (!options.by_name && !report.unused.empty())
     throw ConfigurationError(
-        concat({"the file has an array '", report.unused.front(),
-                "', which is no variable of this model; by_name leaves it out"}));
+        concat({"the file has an array ", in_quotes(report.unused.front()),
+                ", which is no variable of this model; by_name leaves it out"}));
   if (report.loaded.empty() && report.mismatched.empty() && !wanted.empty())
-    throw ConfigurationError(concat({"the file has no variable of this model, whose first is '",
-                                     wanted.front().name, "': it has ", file.names()}));
+    throw ConfigurationError(concat({"the file has no variable of this model, whose first is ",
+                                     in_quotes(wanted.front().name), ": it has ", file.names()}));
   return transferred;
 }
 

@@ -1,6 +1,7 @@
 // Compiled: a network, a loss, an optimizer and metrics as a Program.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -14,10 +15,11 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/metric_names.hpp"
+#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/network/given_shape.hpp"
 #include "lockstep/network/name_checks.hpp"
 #include "lockstep/optimizers/concepts.hpp"
@@ -47,6 +49,7 @@ class Compiled final : public Program<T> {
                     .positions = positions_of<Out>,
                     .metric_state = state_size_of_all(metric_list),
                     .slots = optimizer_settings.slots(),
+                    .has_optimizer = !std::same_as<OptimizerType, NoOptimizer>,
                     .data = {.input = In::extents,
                              .targets = target_size * positions_of<Out>,
                              .loss = LossType::name,
@@ -95,6 +98,18 @@ class Compiled final : public Program<T> {
     });
     return text +
            describe_variable_options(this->layout().variables, Net::template variable_names<In>());
+  }
+
+  [[nodiscard]] std::string takers_of_logits() const override {
+    std::string takers;
+    if constexpr (ends_linearly<Net>) {
+      if (takes_probabilities(loss_)) takers = concat({"the loss ", LossType::name});
+      each_metric([&](const auto& metric, std::size_t, std::size_t) {
+        if (takes_probabilities(metric))
+          takers += concat({takers.empty() ? "" : " and ", "the metric ", metric.name});
+      });
+    }
+    return takers;
   }
 
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/constraint.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sweep.hpp"
 

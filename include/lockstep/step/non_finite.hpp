@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/collectives/any_collective.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -58,11 +59,12 @@ template <class T>
   return "the loss itself";
 }
 
-/// All ranks tell each other what they have found: "rank 1 (first in the output of dense_1), rank 3
-/// (...)".
-[[nodiscard, gnu::cold]] inline std::string share_non_finite(AnyCollective& collective,
+/// All ranks tell each other what they have found: "worker 1 (first in the output of dense_1),
+/// worker 3 (...)".
+[[nodiscard, gnu::cold]] inline std::string share_non_finite(AnyReplica& replica,
                                                              const std::string& source) {
   using Text = std::array<char, 120>;
+  AnyCollective& collective = replica.collective();
   Text mine{};
   std::copy_n(source.begin(), std::min(source.size(), mine.size() - 1), mine.begin());
   std::vector<Text> all(static_cast<std::size_t>(collective.size()));
@@ -71,7 +73,8 @@ template <class T>
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank][0] == 0) continue;
     all[rank].back() = 0;
-    text += concat({text.empty() ? "" : ", ", "rank ", rank, " (first in ", all[rank].data(), ")"});
+    text += concat({text.empty() ? "" : ", ", replica_name(rank, replica.local_size()),
+                    " (first in ", all[rank].data(), ")"});
   }
   return text;
 }
@@ -84,8 +87,7 @@ template <class T>
                                      std::int64_t step) {
   AnyReplica& replica = parts.replica;
   parts.workspace.non_finite.is_reported = true;
-  const std::string where =
-      share_non_finite(replica.collective(), parts.workspace.non_finite.source);
+  const std::string where = share_non_finite(replica, parts.workspace.non_finite.source);
   const std::string what =
       concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
               static_cast<std::int64_t>(parts.workspace.status()[StatusBlock::non_finite]), " of ",
@@ -97,10 +99,10 @@ template <class T>
         "the parameters are those before it: use a lower learning rate, or look at the data");
   }
   if (replica.collective().rank() == 0)
-    log_line("warning: " + what +
-             "use a lower learning rate, or look at the data; without a TerminateOnNaN or "
-             ".stop_on_non_finite training "
-             "goes on");
+    log_warning(what +
+                "use a lower learning rate, or look at the data; without a TerminateOnNaN or "
+                ".stop_on_non_finite training "
+                "goes on");
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -44,6 +44,7 @@ class Program {
     std::size_t positions = 1;     ///< rows of a sample: more than 1 where the output is a Sequence
     std::size_t metric_state = 0;  ///< doubles, of all metrics
     std::size_t slots = 0;         ///< of the optimizer
+    bool has_optimizer = true;
     DataSizes data{};
     std::span<const LayerInfo> layers{};  ///< empty where the network does not tell
   };
@@ -62,6 +63,9 @@ class Program {
   /// and metrics. A line for each thing.
   [[nodiscard]] virtual std::string input_description() const = 0;
   [[nodiscard]] virtual std::string parts_description() const = 0;
+  /// The loss and the metrics that take for probabilities what the model gives without an
+  /// activation; empty for none.
+  [[nodiscard]] virtual std::string takers_of_logits() const { return {}; }
 
   /// Elements that forward leaves for backward.
   [[nodiscard]] virtual std::size_t scratch(std::size_t samples) const = 0;

@@ -8,7 +8,6 @@
 
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/penalty.hpp"
 

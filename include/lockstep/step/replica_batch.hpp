@@ -15,8 +15,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class T = float>
 struct ReplicaBatch {
   TensorView<const T> x = {};  ///< [samples x elements of a sample]
-  TensorView<const T> targets =
-      {};  ///< [samples x target values]; may be empty where the program's own loss needs none
+  /// [samples x target values]; as many as the loss of the step wants: for a function of the
+  /// program's own any number, none too. (compile's metrics count where the number is theirs.)
+  TensorView<const T> targets = {};
   /// For each sample its number, by which layers draw random numbers; different on all replicas.
   /// Empty: rank, rank + R, rank + 2 R, ... with R ranks.
   std::span<const std::int64_t> sample_indices = {};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -33,6 +35,13 @@ struct Gradients {
   double rows = 0;      ///< that count: samples or, where the output is a Sequence, tokens
 };
 
+/// What ReplicaModel::input_gradient gives: arrays of the model's own, until its next call.
+template <class T = float>
+struct InputGradient {
+  std::span<const double> losses;  ///< of each row
+  TensorView<T> gradient;          ///< of the batch's x, in its form
+};
+
 namespace detail {
 
 template <class T>
@@ -44,6 +53,20 @@ class Updater;
 template <class L, class T>
 concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
                                       std::span<double>, TensorView<T>>;
+
+/// How many target values a loss wants for a row of so many outputs; nothing where it does not
+/// tell, as a function. (All losses want a fixed number, or one that grows with the outputs.)
+template <class L>
+[[nodiscard]] constexpr std::optional<std::size_t> wanted_targets(std::size_t outputs) {
+  if constexpr (requires { L::has_parts; }) {
+    return L::template target_size<Shape<std::size_t{1} << 20>>;
+  } else if constexpr (requires { L::template target_size<Shape<2>>; }) {
+    constexpr std::size_t of_two = L::template target_size<Shape<2>>;
+    return of_two + (L::template target_size<Shape<3>> - of_two) * (outputs - 2);
+  } else {
+    return std::nullopt;
+  }
+}
 
 }  // namespace detail
 
@@ -57,7 +80,8 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 ///   optimizer.minimize(loss, ...)                 minimize(batch, loss), which is gradients and
 ///                                                 apply in one: as in fit, updates begin during
 ///                                                 backward
-///   tape.gradient(loss, x)                        input_gradient(batch, loss, ...)
+///   tape.gradient(loss, x)                        input_gradient(batch, loss)
+///   test_loss.update_state(...), result()         evaluate(batch), evaluation()
 ///
 /// apply and minimize sum the gradients of all replicas and divide by the number of all rows, so
 /// that the mean over the global batch is minimised. They are calls of all ranks: each makes the
@@ -69,7 +93,8 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 /// largest batch has been seen.
 ///
 /// `loss` is the one that compile was given, where it is left out; or an object that satisfies
-/// Loss; or a program's own function with the arguments of Loss::compute,
+/// Loss, also of other targets than compile's; or a program's own function with the arguments of
+/// Loss::compute,
 /// @code
 /// [](TensorView<const float> predictions, TensorView<const float> targets,
 ///    std::span<double> losses, TensorView<float> gradient) { ... }
@@ -106,7 +131,7 @@ class ReplicaModel {
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch);
   template <class L>
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch, const L& loss) {
-    return with(loss, [&](Compute compute) { return gradients_of(batch, compute); });
+    return with(loss, [&](const StepLoss& given) { return gradients_of(batch, given); });
   }
 
   /// One update by what gradients() gave last. Throws Error when there are no such gradients.
@@ -116,8 +141,18 @@ class ReplicaModel {
   void minimize(const ReplicaBatch<T>& batch);
   template <class L>
   void minimize(const ReplicaBatch<T>& batch, const L& loss) {
-    with(loss, [&](Compute compute) { minimize_loss(batch, compute); });
+    with(loss, [&](const StepLoss& given) { minimize_loss(batch, given); });
   }
+
+  /// Forward in inference and the loss, without an update: adds to what evaluation() gives.
+  void evaluate(const ReplicaBatch<T>& batch);
+  template <class L>
+  void evaluate(const ReplicaBatch<T>& batch, const L& loss) {
+    with(loss, [&](const StepLoss& given) { evaluate_loss(batch, given); });
+  }
+  /// Mean loss and, where the batches had targets of compile's loss, metrics, of all ranks over the
+  /// calls of evaluate() since the last evaluation(). A call of all ranks; equal on all.
+  [[nodiscard]] Logs evaluation();
 
   /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that
   /// this model can be the loss of another one, as the discriminator is the generator's.
@@ -130,7 +165,12 @@ class ReplicaModel {
   template <class L>
   void input_gradient(const ReplicaBatch<T>& batch, const L& loss, std::span<double> losses,
                       TensorView<T> gradient) {
-    with(loss, [&](Compute compute) { input_gradient_of(batch, compute, losses, gradient); });
+    with(loss, [&](const StepLoss& given) { input_gradient_of(batch, given, losses, gradient); });
+  }
+  /// The same in arrays of the model's own.
+  template <class L>
+  [[nodiscard]] InputGradient<T> input_gradient(const ReplicaBatch<T>& batch, const L& loss) {
+    return with(loss, [&](const StepLoss& given) { return own_input_gradient(batch, given); });
   }
 
   /// Mean loss and, where the batches had targets, metrics, of all ranks over the updates since
@@ -144,10 +184,14 @@ class ReplicaModel {
  private:
   using Compute =
       FunctionRef<void(TensorView<const T>, TensorView<const T>, std::span<double>, TensorView<T>)>;
+  struct StepLoss {
+    Compute compute;
+    std::optional<std::size_t> targets;  ///< of a row; nothing: any number
+  };
   struct State;
 
   template <class L, class F>
-  static auto with(const L& loss, const F& f) {
+  auto with(const L& loss, const F& f) const {
     static_assert(detail::LossFunction<L, T> || DifferentiableLoss<L, T>,
                   "lockstep: a loss of your own is a function of (TensorView<const T> predictions, "
                   "TensorView<const T> "
@@ -160,16 +204,23 @@ class ReplicaModel {
       else if constexpr (DifferentiableLoss<L, T>)
         loss.compute(predictions, targets, losses, gradient);
     };
-    return f(Compute(compute));
+    return f(StepLoss{Compute(compute), detail::wanted_targets<L>(outputs())});
   }
 
+  [[nodiscard]] std::size_t outputs() const noexcept;
+  [[nodiscard]] StepLoss own_loss() const;
+  /// Throws ConfigurationError where there is no optimizer.
+  void check_optimizer(const char* call) const;
   TensorView<const T> forward(const ReplicaBatch<T>& batch, bool training);
-  void begin(const ReplicaBatch<T>& batch, Compute compute);
-  Gradients<T> gradients_of(const ReplicaBatch<T>& batch, Compute compute);
-  void minimize_loss(const ReplicaBatch<T>& batch, Compute compute);
-  void input_gradient_of(const ReplicaBatch<T>& batch, Compute compute, std::span<double> losses,
-                         TensorView<T> gradient);
+  void begin(const ReplicaBatch<T>& batch, const StepLoss& loss);
+  Gradients<T> gradients_of(const ReplicaBatch<T>& batch, const StepLoss& loss);
+  void minimize_loss(const ReplicaBatch<T>& batch, const StepLoss& loss);
+  void evaluate_loss(const ReplicaBatch<T>& batch, const StepLoss& loss);
+  void input_gradient_of(const ReplicaBatch<T>& batch, const StepLoss& loss,
+                         std::span<double> losses, TensorView<T> gradient);
+  InputGradient<T> own_input_gradient(const ReplicaBatch<T>& batch, const StepLoss& loss);
   void check(const ReplicaBatch<T>& batch) const;
+  void check_targets(const ReplicaBatch<T>& batch, const StepLoss& loss) const;
   [[nodiscard]] std::span<const std::int64_t> indices_of(const ReplicaBatch<T>& batch);
   void updated(bool has_updated);
 
@@ -178,11 +229,6 @@ class ReplicaModel {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/replica_model.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(class ReplicaModel<float>);
-LOCKSTEP_INSTANCE(class ReplicaModel<double>);
-}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "lockstep/core/activity.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/step/parts.hpp"
@@ -28,13 +30,16 @@ struct ReplicaModel<T>::State {
   detail::Parts<T> parts;
   std::unique_ptr<detail::Updater<T>> updater;
   ToInput to_input;
-  OwnLoss own_loss{parts.program};
+  OwnLoss loss_of_compile{parts.program};
   StepContext context{};
   detail::TrainStep step{};
   std::int64_t revision = -1;
   bool can_apply = false;
   bool shows_averages = false;  ///< instead of the weights, since they were loaded
   detail::StatusBlock sums{parts.program.layout().metric_state};
+  detail::StatusBlock evaluated{parts.program.layout().metric_state};
+  Buffer gradient_memory{};
+  std::vector<double> input_losses{};
   std::vector<std::int64_t> indices{};
 };
 
@@ -75,14 +80,44 @@ void ReplicaModel<T>::check(const ReplicaBatch<T>& batch) const {
   };
   if (batch.x.features() != layout.inputs)
     refuse("numbers a sample", layout.inputs, batch.x.features());
-  const std::size_t targets = layout.targets * layout.positions;
   if (batch.targets.features() == 0) return;
-  if (batch.weight_size > 1 && batch.weight_size != layout.positions)
+  if ((batch.weight_size > 1 && batch.weight_size != layout.positions) ||
+      batch.weight_size > batch.targets.features())
     refuse("weights a sample", layout.positions, batch.weight_size);
-  if (batch.targets.features() != targets + batch.weight_size)
-    refuse("target values a sample", targets + batch.weight_size, batch.targets.features());
   if (batch.targets.samples() != batch.x.samples())
     refuse("rows of targets", batch.x.samples(), batch.targets.samples());
+}
+
+/// The loss of the step decides, whatever compile was given.
+template <class T>
+void ReplicaModel<T>::check_targets(const ReplicaBatch<T>& batch, const StepLoss& loss) const {
+  const std::size_t positions = state_->parts.program.layout().positions;
+  const std::size_t got = std::max(batch.targets.features(), batch.weight_size);
+  const std::size_t values = got - batch.weight_size;
+  if (loss.targets ? values == *loss.targets * positions : values % positions == 0) return;
+  throw DataError(concat(
+      {"a step of the program's own: the batch has ", values, " target values a sample, the loss ",
+       loss.targets ? concat({"takes ", *loss.targets * positions})
+                    : concat({"is for ", positions, " positions, and takes as many for each"}),
+       ": look at what the batch was made of, or give the step the loss that is meant"}));
+}
+
+template <class T>
+std::size_t ReplicaModel<T>::outputs() const noexcept {
+  return state_->parts.program.layout().outputs;
+}
+
+template <class T>
+typename ReplicaModel<T>::StepLoss ReplicaModel<T>::own_loss() const {
+  const std::size_t targets = state_->parts.program.layout().targets;
+  return {Compute(state_->loss_of_compile), targets > 0 ? std::optional(targets) : std::nullopt};
+}
+
+template <class T>
+void ReplicaModel<T>::check_optimizer(const char* call) const {
+  if (!state_->parts.program.layout().has_optimizer)
+    throw ConfigurationError(
+        concat({call, ": the model was compiled without an optimizer: give compile one"}));
 }
 
 template <class T>
@@ -111,7 +146,7 @@ TensorView<const T> ReplicaModel<T>::forward(const ReplicaBatch<T>& batch, bool 
   const std::span<const std::int64_t> indices = indices_of(batch);
   state_->context =
       detail::step_context(state_->parts, indices, training ? &state_->step : nullptr);
-  workspace.use(batch.x, batch.targets);
+  workspace.use(batch.x, batch.targets, batch.weight_size);
   detail::forward_rows(state_->parts, state_->context, [&](std::size_t row) {
     return concat({"sample ", indices[row]});
   });
@@ -119,7 +154,8 @@ TensorView<const T> ReplicaModel<T>::forward(const ReplicaBatch<T>& batch, bool 
 }
 
 template <class T>
-void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, Compute compute) {
+void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, const StepLoss& loss) {
+  check_targets(batch, loss);
   if (std::exchange(state_->shows_averages, false)) {  // an update is one of the weights themselves
     state_->parts.replica.team_barrier();
     if (state_->parts.replica.local_rank() == 0) state_->parts.variables.swap_averages();
@@ -133,12 +169,42 @@ void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, Compute compute) {
       [&](std::size_t row) {
         return concat({"sample ", state_->context.sample_indices[row]});
       },
-      compute, workspace.prediction_gradient(), workspace.status());
+      loss.compute, workspace.prediction_gradient(), workspace.status());
 }
 
 template <class T>
-Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, Compute compute) {
-  begin(batch, compute);
+void ReplicaModel<T>::evaluate_loss(const ReplicaBatch<T>& batch, const StepLoss& loss) {
+  check_targets(batch, loss);
+  forward(batch, false);
+  detail::record<T>(
+      state_->parts, state_->context,
+      [&](std::size_t row) {
+        return concat({"sample ", state_->context.sample_indices[row]});
+      },
+      loss.compute, state_->parts.workspace.prediction_gradient(), state_->evaluated);
+}
+
+template <class T>
+void ReplicaModel<T>::evaluate(const ReplicaBatch<T>& batch) {
+  evaluate_loss(batch, own_loss());
+}
+
+template <class T>
+Logs ReplicaModel<T>::evaluation() {
+  const ActivityScope activity(state_->parts.replica.local_rank() == 0
+                                   ? activity_board(state_->parts.replica.collective())
+                                   : nullptr,
+                               {.call = "evaluation"});
+  state_->parts.replica.collective().all_reduce(state_->evaluated.values(), ReduceOp::sum);
+  Logs logs;
+  detail::report(state_->parts.program, state_->evaluated, logs);
+  state_->evaluated.clear();
+  return logs;
+}
+
+template <class T>
+Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, const StepLoss& loss) {
+  begin(batch, loss);
   detail::differentiate(state_->parts, state_->context);
   state_->can_apply = true;
   const auto& workspace = state_->parts.workspace;
@@ -150,12 +216,12 @@ Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, Compute
 
 template <class T>
 Gradients<T> ReplicaModel<T>::gradients(const ReplicaBatch<T>& batch) {
-  return gradients_of(batch, state_->own_loss);
+  return gradients_of(batch, own_loss());
 }
 
 template <class T>
 void ReplicaModel<T>::minimize(const ReplicaBatch<T>& batch) {
-  minimize_loss(batch, state_->own_loss);
+  minimize_loss(batch, own_loss());
 }
 
 template <class T>
@@ -165,6 +231,7 @@ void ReplicaModel<T>::reset_logs() noexcept {
 
 template <class T>
 void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
+  check_optimizer("apply");
   if (!state_->can_apply ||
       gradients.variables.data() != state_->parts.workspace.gradients().slices().data())
     throw Error(
@@ -179,12 +246,13 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
 }
 
 template <class T>
-void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, Compute compute) {
+void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, const StepLoss& loss) {
+  check_optimizer("minimize");
   const bool leader = state_->parts.replica.local_rank() == 0;
   const ActivityScope activity(
       leader ? activity_board(state_->parts.replica.collective()) : nullptr,
       {.call = "minimize", .step = state_->step.iteration});
-  begin(batch, compute);
+  begin(batch, loss);
   updated(detail::update_during_backward(state_->parts, *state_->updater, state_->context,
                                          state_->step));
 }
@@ -205,8 +273,21 @@ void ReplicaModel<T>::updated(bool has_updated) {
 }
 
 template <class T>
-void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, Compute compute,
+InputGradient<T> ReplicaModel<T>::own_input_gradient(const ReplicaBatch<T>& batch,
+                                                     const StepLoss& loss) {
+  const std::size_t bytes = batch.x.features() * batch.x.stride() * sizeof(T);
+  if (bytes > state_->gradient_memory.size()) state_->gradient_memory = Buffer(bytes);
+  const TensorView<T> gradient(reinterpret_cast<T*>(state_->gradient_memory.data()),
+                               batch.x.samples(), batch.x.features(), batch.x.stride());
+  state_->input_losses.resize(batch.x.samples() * state_->parts.program.layout().positions);
+  input_gradient_of(batch, loss, state_->input_losses, gradient);
+  return {.losses = state_->input_losses, .gradient = gradient};
+}
+
+template <class T>
+void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, const StepLoss& loss,
                                         std::span<double> losses, TensorView<T> gradient) {
+  check_targets(batch, loss);
   forward(batch, true);
   auto& workspace = state_->parts.workspace;
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
@@ -219,7 +300,8 @@ void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, Compute co
       gradient.stride() != batch.x.stride())
     refuse("gradient", batch.x.samples() * batch.x.features(),
            gradient.samples() * gradient.features());
-  compute(workspace.predictions(), workspace.targets(), losses, workspace.prediction_gradient());
+  loss.compute(workspace.predictions(), workspace.targets(), losses,
+               workspace.prediction_gradient());
   workspace.activity_penalty.scale = 0;  // penalties are for the one whose parameters are trained
   BackwardPass<T> pass =
       workspace.backward_pass(state_->context, state_->parts.variables.parameters().slices());
@@ -235,4 +317,8 @@ Logs ReplicaModel<T>::logs() const {
   return logs;
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(class ReplicaModel<LOCKSTEP_REAL>);
 }  // namespace lockstep::inline LOCKSTEP_ABI

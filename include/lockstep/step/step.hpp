@@ -10,7 +10,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/logs.hpp"
-#include "lockstep/core/moment_sink.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
@@ -26,7 +25,7 @@ struct TrainStep {
   std::int64_t iteration = 0;    ///< updates made before
   std::int64_t accumulated = 0;  ///< steps before this one that wait for the same update
   bool continues = false;        ///< they have not been carried all (see Updater::carry)
-  bool ends_round = true;        ///< see UpdateStep; a step without a next batch does anyway
+  bool ends_epoch = false;       ///< see UpdateStep; a step without a next batch does anyway
   Requests requests = {};        ///< of this rank
   bool stop_on_non_finite = false;
   std::span<const double> class_weight = {};  ///< of class 0, 1, ...; see Workspace::sample_weights
@@ -99,23 +98,6 @@ void report(const Program<T>& program, const StatusBlock& status, Logs& logs,
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/step.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(bool train_step(const Parts<float>&, Updater<float>&, BatchLoader<float>&,
-                                  const TrainStep&));
-LOCKSTEP_INSTANCE(bool train_step(const Parts<double>&, Updater<double>&, BatchLoader<double>&,
-                                  const TrainStep&));
-LOCKSTEP_INSTANCE(void test_step(const Parts<float>&, BatchLoader<float>&, StatusBlock&));
-LOCKSTEP_INSTANCE(void test_step(const Parts<double>&, BatchLoader<double>&, StatusBlock&));
-LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<float>&, BatchLoader<float>&, bool,
-                                            const TrainStep*, MomentSink));
-LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<double>&, BatchLoader<double>&, bool,
-                                            const TrainStep*, MomentSink));
-LOCKSTEP_INSTANCE(void report(const Program<float>&, const StatusBlock&, Logs&,
-                              const std::string&));
-LOCKSTEP_INSTANCE(void report(const Program<double>&, const StatusBlock&, Logs&,
-                              const std::string&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -228,7 +228,7 @@ UpdateStep update_step(const Parts<T>& parts, const TrainStep& step, bool has_ba
           .is_first = step.accumulated == 0,
           .is_last = is_last_of_window(parts, step),
           .has_batch = has_batch,
-          .ends_round = step.ends_round || parts.workspace.status()[StatusBlock::has_next] == 0};
+          .ends_epoch = step.ends_epoch || parts.workspace.status()[StatusBlock::has_next] == 0};
 }
 
 template <class T>
@@ -296,4 +296,16 @@ void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status)
   record(parts, context, data, TensorView<T>(), status);
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(bool train_step(const Parts<LOCKSTEP_REAL>&, Updater<LOCKSTEP_REAL>&,
+                                  BatchLoader<LOCKSTEP_REAL>&, const TrainStep&));
+LOCKSTEP_INSTANCE(void test_step(const Parts<LOCKSTEP_REAL>&, BatchLoader<LOCKSTEP_REAL>&,
+                                 StatusBlock&));
+LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<LOCKSTEP_REAL>&,
+                                            BatchLoader<LOCKSTEP_REAL>&, bool, const TrainStep*,
+                                            MomentSink));
+LOCKSTEP_INSTANCE(void report(const Program<LOCKSTEP_REAL>&, const StatusBlock&, Logs&,
+                              const std::string&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -23,7 +23,7 @@ struct UpdateStep {
   bool is_first = true;     ///< of its window
   bool is_last = true;      ///< of its window: it makes the update
   bool has_batch = true;    ///< this rank's data have not ended
-  bool ends_round = true;   ///< of steps after which ranks meet (see Synchronization)
+  bool ends_epoch = false;  ///< ranks meet after it (see Synchronization)
   double earlier_rows = 0;  ///< of the steps before it in its window
 
   /// What the gradients are divided by. `sums`: the status of all ranks.
@@ -75,10 +75,10 @@ class Updater {
   virtual void ready(std::size_t count) = 0;
   virtual bool finish() = 0;
   virtual void carry(std::int64_t /*steps*/) {}
-  /// After finish(): of how many steps the status in the workspace is. With rounds, nothing as long
-  /// as the ranks have not met, when it is that of this rank alone; then the steps of the round on
-  /// the rank that had most data.
-  [[nodiscard]] virtual std::optional<std::int64_t> steps_together() const { return 1; }
+  /// After finish(): nothing as long as the ranks have not met (rounds), when the status is that of
+  /// this rank alone. Else it is that of all, and the rank with most data has made this many more
+  /// steps than this one since they last met.
+  [[nodiscard]] virtual std::optional<std::int64_t> missed_steps() const { return 0; }
 
  protected:
   explicit Updater(const Parts<T>& parts) noexcept : parts_(parts) {}

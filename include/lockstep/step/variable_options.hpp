@@ -25,6 +25,6 @@ void check_variable_options(std::span<const Variable> variables,
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/variable_options.ipp"
 #endif

@@ -207,15 +207,6 @@ class Variables {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/variables.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(class Variables<float>);
-LOCKSTEP_INSTANCE(class Variables<double>);
-LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<float>>,
-                                  RandomKey));
-LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<double>>,
-                                  RandomKey));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

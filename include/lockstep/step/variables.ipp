@@ -263,3 +263,9 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Variables<LOCKSTEP_REAL>);
+LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>,
+                                  std::span<const std::span<LOCKSTEP_REAL>>, RandomKey));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

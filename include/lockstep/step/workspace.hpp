@@ -79,13 +79,17 @@ class Workspace {
   void resize(std::size_t samples, std::size_t weight_size = 0);
   /// Where a batch may be read to, sample by sample.
   [[nodiscard]] BatchViews<T> batch() const noexcept { return {own_x_, batch_targets_}; }
-  /// Takes a batch that has been read to batch(), or lies elsewhere, until resize. It may have no
-  /// targets.
-  void use(TensorView<const T> x, TensorView<const T> targets);
-  void use(const BatchViews<T>& batch) { use(batch.x, batch.targets); }
+  /// Takes a batch that has been read to batch(), or lies elsewhere, until resize. The last
+  /// `weight_size` of the target values are weights. It may have no targets, or, for a loss of the
+  /// program's own, others than the program's.
+  void use(TensorView<const T> x, TensorView<const T> targets, std::size_t weight_size);
+  void use(const BatchViews<T>& batch) {
+    const auto& layout = program_.layout();
+    use(batch.x, batch.targets, batch.targets.features() - layout.targets * layout.positions);
+  }
 
   [[nodiscard]] TensorView<const T> x() const noexcept { return x_; }
-  /// Row by row, as the predictions. Not to be read unless has_targets().
+  /// Row by row, as the predictions. The program's loss and metrics read them if has_targets().
   [[nodiscard]] TensorView<const T> targets() const noexcept { return targets_; }
   [[nodiscard]] bool has_targets() const noexcept { return has_targets_; }
   /// Of the samples; empty where they have none.
@@ -117,7 +121,7 @@ class Workspace {
  private:
   /// Those of a batch, sample by sample: targets, and weights behind them. (Of a Sequence, `use`
   /// puts the targets row by row.)
-  void set_targets(const TensorView<const T>& batch);
+  void set_targets(const TensorView<const T>& batch, std::size_t targets);
   [[nodiscard]] T class_factor(std::size_t row, std::span<const double> class_weight) const;
 
   const Program<T>& program_;
@@ -128,7 +132,7 @@ class Workspace {
   bool in_step_ = false;
   StatusBlock status_;
   std::vector<double> packed_;
-  Buffer memory_;
+  Buffer memory_, other_targets_;
   TensorView<T> own_x_, batch_targets_, rows_of_targets_, y_, dy_;
   TensorView<const T> x_, targets_;
   bool has_targets_ = true;
@@ -141,11 +145,6 @@ class Workspace {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/workspace.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(class Workspace<float>);
-LOCKSTEP_INSTANCE(class Workspace<double>);
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -94,40 +94,48 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
     next += size.features * padded_batch(size.samples);
   }
   x_ = own_x_;
-  set_targets(batch_targets_);
+  set_targets(batch_targets_, layout.targets * layout.positions);
   has_targets_ = true;
   scratch_ = std::span<T>(next, scratch);
   temporary_ = std::span<T>(next + scratch, temporary);
 }
 
 template <class T>
-void Workspace<T>::set_targets(const TensorView<const T>& batch) {
-  const auto& layout = program_.layout();
-  const std::size_t targets = layout.targets * layout.positions;
+void Workspace<T>::set_targets(const TensorView<const T>& batch, std::size_t targets) {
   batch_weights_ = {};
   if (batch.features() > targets && batch.samples() > 0)
     batch_weights_ = TensorView<const T>(batch.feature(targets), batch.samples(),
                                          batch.features() - targets, batch.stride());
   targets_ = rows_of_targets_;
-  if (layout.positions == 1)
+  if (program_.layout().positions == 1)
     targets_ = TensorView<const T>(batch.data(), batch.samples(),
                                    std::min(targets, batch.features()), batch.stride());
 }
 
 template <class T>
-void Workspace<T>::use(TensorView<const T> x, TensorView<const T> targets) {
+void Workspace<T>::use(TensorView<const T> x, TensorView<const T> targets,
+                       std::size_t weight_size) {
   x_ = x;
   const auto& layout = program_.layout();
-  has_targets_ = targets.features() > 0 || layout.targets == 0;
-  set_targets(targets);
-  if (layout.positions > 1 && targets.features() > 0) {
-    kernels::samples_to_rows<T>({.samples = targets.samples(),
-                                 .positions = layout.positions,
-                                 .features = layout.targets,
-                                 .row_stride = rows_of_targets_.stride(),
-                                 .sample_stride = targets.stride()},
-                                targets.data(), rows_of_targets_.data());
+  const std::size_t values = targets.features() > 0 ? targets.features() - weight_size : 0;
+  const std::size_t of_row = values / layout.positions;
+  has_targets_ = of_row == layout.targets || layout.targets == 0;
+  set_targets(targets, values);
+  if (layout.positions == 1 || values == 0) return;
+  TensorView<T> rows = rows_of_targets_;
+  if (of_row != layout.targets) {
+    const std::size_t bytes = of_row * y_.stride() * sizeof(T);
+    if (bytes > other_targets_.size()) other_targets_ = Buffer(bytes);
+    rows = TensorView<T>(reinterpret_cast<T*>(other_targets_.data()), y_.samples(), of_row,
+                         y_.stride());
   }
+  kernels::samples_to_rows<T>({.samples = targets.samples(),
+                               .positions = layout.positions,
+                               .features = of_row,
+                               .row_stride = rows.stride(),
+                               .sample_stride = targets.stride()},
+                              targets.data(), rows.data());
+  targets_ = rows;
 }
 
 template <class T>
@@ -207,4 +215,8 @@ BackwardPass<T> Workspace<T>::backward_pass(const StepContext& context, Slices<T
           .temporary = temporary_};
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Workspace<LOCKSTEP_REAL>);
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -178,7 +178,7 @@ class StrategyAdapter final : public AnyStrategy {
 }  // namespace detail
 
 /// Refers to the strategy. (Not inline, so that the instances of the library's own strategies are
-/// in lockstep::compiled alone.)
+/// in the library alone.)
 template <Strategy S>
 [[nodiscard]] std::unique_ptr<AnyStrategy> any_strategy(S& strategy) {
   return std::make_unique<detail::StrategyAdapter<S>>(strategy);

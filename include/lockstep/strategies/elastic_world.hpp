@@ -1,7 +1,9 @@
-// What training needs to know of a strategy whose workers may change.
+// What training and a strategy need to know of workers that may change.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,5 +39,38 @@ class ElasticWorld {
   [[nodiscard]] virtual EncodeState encode_state() const noexcept = 0;
   [[nodiscard]] virtual DecodeState decode_state() const noexcept = 0;
 };
+
+struct Cluster;
+struct CommunicationOptions;
+struct World;
+class KeptPort;
+
+namespace detail {
+
+/// A process's membership in worlds, as the strategy sees it: see Membership.
+class Worlds : public ElasticWorld {
+ public:
+  virtual void form(const std::shared_ptr<KeptPort>& port) = 0;
+  virtual void works() = 0;
+  [[nodiscard]] virtual const World& world() const noexcept = 0;
+  [[nodiscard]] virtual const std::vector<std::string>& addresses() const noexcept = 0;
+  [[nodiscard]] virtual int slot() const noexcept = 0;
+  /// ElasticOptions::wait.
+  [[nodiscard]] virtual std::chrono::milliseconds wait() const noexcept = 0;
+};
+
+/// What ElasticOptions bring along, so that programs that name none do not compile it.
+class ElasticCode {
+ public:
+  virtual ~ElasticCode() = default;
+  /// Throws ConfigurationError where the cluster cannot be elastic.
+  virtual void check(const Cluster& cluster) const = 0;
+  /// `build`, a line, is what all processes must have in common.
+  [[nodiscard]] virtual std::unique_ptr<Worlds> join(const Cluster& cluster,
+                                                     const CommunicationOptions& options,
+                                                     const std::string& build) const = 0;
+};
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

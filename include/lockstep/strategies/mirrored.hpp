@@ -55,10 +55,10 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   std::vector<Replica> replicas_;
 };
 
-LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
+LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/strategies/mirrored.ipp"
 #endif

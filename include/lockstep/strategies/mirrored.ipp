@@ -52,8 +52,8 @@ LOCKSTEP_INLINE void warn_of_unused_cluster() {
   const char* const tf_config = std::getenv("TF_CONFIG");
   const int trainers = tf_config == nullptr ? 0 : trainers_in(tf_config);
   if (trainers < 2 || has_warned.exchange(true)) return;
-  log_line(
-      concat({"warning: MirroredStrategy: the environment variable TF_CONFIG names ", trainers,
+  log_warning(
+      concat({"MirroredStrategy: the environment variable TF_CONFIG names ", trainers,
               " workers, but a model of this strategy is trained without the others, by each of "
               "them: to train together, use MultiWorkerMirroredStrategy; otherwise, unset "
               "TF_CONFIG"}));
@@ -71,11 +71,15 @@ LOCKSTEP_INLINE MirroredStrategy::MirroredStrategy(const MirroredOptions& option
 }
 
 LOCKSTEP_INLINE void MirroredStrategy::run_each(FunctionRef<void(Replica&)> f) {
-  const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
+  const auto call = [&](int i) {
+    f(replicas_[static_cast<std::size_t>(i)]);
+    group_.depart(i);
+  };
   const auto abort = [&](int i, std::string_view what, ExitCode code) {
     group_.member(i).abort(what, code);
   };
   threads_.run(call, abort, [&] { group_.reset(); });
+  group_.assemble();
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -85,7 +85,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   detail::MultiWorker worker_;
 };
 
-// (Constructors stand outside of the class, so that lockstep::compiled can hold the usual ones.)
+// (Constructors stand outside of the class, so that the library can hold the usual ones.)
 
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
@@ -97,12 +97,11 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const Cluster& cluster, const MultiWorkerMirroredOptions& options)
     : worker_(std::make_unique<detail::PolicyConnections<Policy>>(), cluster, options) {}
 
-LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<Auto>);
-LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<Ring<Tcp>>);
-LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<SharedMemory>);
-LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Auto>&));
-LOCKSTEP_INSTANCE(
-    std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&));
-LOCKSTEP_INSTANCE(
+LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Auto>);
+LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Ring<Tcp>>);
+LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<SharedMemory>);
+LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Auto>&));
+LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&));
+LOCKSTEP_EXTERN(
     std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<SharedMemory>&));
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,14 +1,36 @@
 // Options of training on many machines.
 #pragma once
 
+#include <concepts>
+#include <memory>
 #include <optional>
 
-#include "lockstep/collectives/elastic/elastic_options.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+struct ElasticOptions;  // #include <lockstep/strategies/elastic.hpp>
+
+/// Nothing, or made of an ElasticOptions.
+class Elastic {
+ public:
+  Elastic() noexcept = default;
+  Elastic(std::nullopt_t) noexcept {}      // NOLINT(*-explicit-*)
+  Elastic(const ElasticOptions& options);  // NOLINT(*-explicit-*)
+  template <std::same_as<ElasticOptions> Options>
+  Elastic(const std::optional<Options>& options) {  // NOLINT(*-explicit-*)
+    if (options) *this = *options;
+  }
+
+  /// Null where there is nothing.
+  [[nodiscard]] const detail::ElasticCode* code() const noexcept { return code_.get(); }
+
+ private:
+  std::shared_ptr<const detail::ElasticCode> code_;
+};
 
 struct MultiWorkerMirroredOptions {
   /// Threads in each worker, the same number in all. 0: the cores that the launcher has given to
@@ -30,7 +52,7 @@ struct MultiWorkerMirroredOptions {
   /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports
   /// that the system chooses. Tls::certificates are for the places in the configured cluster.
   /// With SharedMemory, all of the cluster must be on one machine.
-  std::optional<ElasticOptions> elastic = std::nullopt;
+  Elastic elastic = {};
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

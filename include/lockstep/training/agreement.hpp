@@ -15,6 +15,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -28,17 +29,18 @@ std::span<std::byte> bytes_of(T& value) {
     std::string_view a, std::string_view b);
 
 /// Throws ConfigurationError when one of the descriptions, each padded to `width` bytes, differs
-/// from the first. Their first two lines are the call and its arguments.
+/// from the first. Their first two lines are the call and its arguments. `local_size`: the ranks of
+/// a worker.
 void compare_descriptions(std::string_view padded, std::size_t width,
-                          std::span<const std::uint64_t> lengths);
+                          std::span<const std::uint64_t> lengths, std::size_t local_size);
 
 /// The first exchange of every call in which all ranks take part: `call` ("load", say) must be the
 /// same on all of them, and so must be `description`, lines of "what: value". Throws the same
-/// ConfigurationError on every rank when one differs, naming the rank, and either the calls, with
+/// ConfigurationError on every rank when one differs, naming the worker, and either the calls, with
 /// their `arguments` ("'model.lockstep'"), or the first line that differs from the chief's.
 template <Collective C>
 void agree(C& collective, std::string_view call, std::string_view description,
-           std::string_view arguments = {}) {
+           std::string_view arguments = {}, int local_size = 1) {
   if (collective.size() == 1) return;
   const auto ranks = static_cast<std::size_t>(collective.size());
   const std::string mine = concat({call, "\n", printable(arguments, 300), "\n", description});
@@ -55,7 +57,12 @@ void agree(C& collective, std::string_view call, std::string_view description,
   padded.resize(longest);
   std::string all(longest * ranks, '\0');
   collective.all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
-  compare_descriptions(all, longest, lengths);
+  compare_descriptions(all, longest, lengths, static_cast<std::size_t>(local_size));
+}
+
+inline void agree(AnyReplica& replica, std::string_view call, std::string_view description,
+                  std::string_view arguments = {}) {
+  agree(replica.collective(), call, description, arguments, replica.local_size());
 }
 
 /// Sends a value of the chief's to all ranks.
@@ -84,6 +91,6 @@ std::vector<std::byte> bytes_from_chief(C& collective, std::vector<std::byte> by
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/agreement.ipp"
 #endif

@@ -22,33 +22,42 @@ LOCKSTEP_INLINE std::optional<std::pair<std::string_view, std::string_view>> fir
   return std::nullopt;
 }
 
-/// "rank 0 is in fit, rank 1 in load('x'), ...", of the first few.
-inline std::string calls_of_ranks(std::string_view padded, std::size_t width,
-                                  std::span<const std::uint64_t> lengths) {
+/// "worker 0 is in fit, worker 1 in load('x'), ...", of the first few.
+inline std::string calls_of_workers(std::string_view padded, std::size_t width,
+                                    std::span<const std::uint64_t> lengths,
+                                    std::size_t local_size) {
   constexpr std::size_t most = 16;
+  const std::size_t workers = lengths.size() / local_size;
   std::string text;
-  for (std::size_t rank = 0; rank < std::min(lengths.size(), most); ++rank) {
+  for (std::size_t worker = 0; worker < std::min(workers, most); ++worker) {
+    const std::size_t rank = worker * local_size;
     std::string_view theirs = padded.substr(rank * width, lengths[rank]);
     const std::string_view call = take_line(theirs);
     const std::string_view arguments = take_line(theirs);
-    text += concat({rank == 0 ? "" : ", ", "rank ", rank, rank == 0 ? " is in " : " in ",
+    text += concat({worker == 0 ? "" : ", ", "worker ", worker, worker == 0 ? " is in " : " in ",
                     printable(call, 50)});
     if (!arguments.empty()) text += concat({"(", printable(arguments, 300), ")"});
   }
-  return lengths.size() > most ? text + ", ..." : text;
+  return workers > most ? text + ", ..." : text;
+}
+
+inline std::string quoted(std::string_view line) {
+  return line.empty() ? std::string("nothing there") : concat({"'", line, "'"});
 }
 
 LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t width,
-                                          std::span<const std::uint64_t> lengths) {
+                                          std::span<const std::uint64_t> lengths,
+                                          std::size_t local_size) {
   std::string_view chiefs = padded.substr(0, lengths[0]);
   const std::string_view call = take_line(chiefs);
   take_line(chiefs);
   const auto description = [&](std::size_t rank) {
     std::string_view theirs = padded.substr(rank * width, lengths[rank]);
     if (take_line(theirs) != call)
-      throw ConfigurationError(concat(
-          {call, ": the workers are not in the same call: ", calls_of_ranks(padded, width, lengths),
-           ": every worker must make the same calls in the same order"}));
+      throw ConfigurationError(
+          concat({call, ": the workers are not in the same call: ",
+                  calls_of_workers(padded, width, lengths, local_size),
+                  ": every worker must make the same calls in the same order"}));
     take_line(theirs);
     return theirs;
   };
@@ -56,9 +65,9 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t w
   for (std::size_t rank = 1; rank < lengths.size(); ++rank) {
     if (const auto lines = first_difference(description(rank), chiefs))
       throw ConfigurationError(
-          concat({call, ": the workers differ: rank ", rank, " has '", lines->first,
-                  "', the chief has '", lines->second,
-                  "': start the same program with the same options and data on every worker"}));
+          concat({call, ": the workers differ: worker ", rank / local_size, " has ",
+                  quoted(lines->first), ", the chief has ", quoted(lines->second),
+                  ": start the same program with the same options and data on every worker"}));
   }
 }
 

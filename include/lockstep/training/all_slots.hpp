@@ -23,11 +23,6 @@ class AllSlots {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/all_slots.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(class AllSlots<float>);
-LOCKSTEP_INSTANCE(class AllSlots<double>);
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

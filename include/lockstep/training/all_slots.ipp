@@ -16,3 +16,7 @@ AllSlots<T>::~AllSlots() {
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class AllSlots<LOCKSTEP_REAL>);
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

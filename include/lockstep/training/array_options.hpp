@@ -26,6 +26,6 @@ void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_we
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/array_options.ipp"
 #endif

@@ -121,13 +121,6 @@ struct Distribute {
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/distributed_batches.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI {
-LOCKSTEP_INSTANCE(class ReplicaBatches<float>);
-LOCKSTEP_INSTANCE(class ReplicaBatches<double>);
-LOCKSTEP_INSTANCE(class DistributedBatches<float>);
-LOCKSTEP_INSTANCE(class DistributedBatches<double>);
-}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -65,7 +65,7 @@ DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy,
     const ActivityScope activity(
         replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
         {.call = "distribute"});
-    detail::agree(replica.collective(), "distribute", signature);
+    detail::agree(replica, "distribute", signature);
   });
   cardinality_ = mine.steps();
   for (int i = 0; i < strategy_->local_replicas(); ++i)
@@ -73,4 +73,9 @@ DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy,
         DistributedDataset<AnyDataset>(dataset, place(i)), mine.may_differ()));
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(class ReplicaBatches<LOCKSTEP_REAL>);
+LOCKSTEP_INSTANCE(class DistributedBatches<LOCKSTEP_REAL>);
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -14,10 +14,11 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/distribution_context.hpp"
+#include "lockstep/data/sharding.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/step/data_sizes.hpp"
 #include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/position.hpp"
 #include "lockstep/training/worker_data.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -55,6 +56,15 @@ void check_steps(std::string_view where, std::string_view option, const AnyDatas
 [[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options,
                                const DataSizes& sizes, const DistributionContext& place);
 
+/// Throws on all ranks when the data end before the saved place, where all workers share each batch
+/// and batches have the saved size.
+void check_place(const FitPlan& plan, const FitOptions& options, const TrainingPosition& at);
+
+/// A warning where training and validation take parts of one source behind a shuffle that draws
+/// another order for each pass, so that samples of one come into the other; else empty. Reads at
+/// most 32 samples.
+[[nodiscard]] std::string mixed_parts(const AnyDataset& train, const AnyDataset& validation);
+
 /// Checks the arguments of evaluate or predict.
 void check_pass(std::string_view where, const WorkerData& data, const DataSizes& sizes,
                 const std::optional<std::int64_t>& steps);
@@ -91,6 +101,6 @@ void check_learning_rate(double learning_rate, bool has_schedule);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/fit_plan.ipp"
 #endif

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/shard_decision.hpp"
+#include "lockstep/data/sharding.hpp"
 #include "lockstep/training/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -26,6 +26,13 @@ inline void require_at_least(std::string_view where, std::string_view option, st
 inline std::string shape_advice(std::span<const std::size_t> shape,
                                 std::span<const std::size_t> input, std::size_t size,
                                 std::size_t wanted) {
+  if (size == 1 && shape.size() <= 1) {
+    const std::string extents = shape_text(input);
+    return concat(
+        {"give samples of that shape; of a std::vector each number is one: write "
+         "ls::Tensor<float>(values, {rows, ",
+         extents.substr(1, extents.size() - 2), "})"});
+  }
   if (size != wanted) return "give samples of that shape, or another Input";
   if (shape.size() == 3 && input.size() == 3 && shape[0] == input[2] && shape[1] == input[0] &&
       shape[2] == input[1])
@@ -120,6 +127,8 @@ LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& opti
   FitPlan plan{.steps = data.steps(),
                .steps_may_differ = data.may_differ(),
                .class_weight = std::move(class_weight)};
+  if (plan.steps == 0 && !plan.steps_may_differ)
+    throw DataError("fit: the training data is empty" + data.why_empty());
   if (!plan.steps_may_differ) plan.decide(plan.steps, options.steps_per_epoch);
   plan.signature = fit_signature(options) + data.signature("training data");
   if (options.validation_data) {
@@ -128,10 +137,43 @@ LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& opti
     check_steps("fit: validation_data", "validation_steps", validation.part(),
                 options.validation_steps);
     if (!validation.may_differ() && validation.steps() == 0)
-      throw DataError("fit: validation_data is empty");
+      throw DataError("fit: validation_data is empty" + validation.why_empty());
     plan.signature += validation.signature("validation data");
   }
   return plan;
+}
+
+LOCKSTEP_INLINE void check_place(const FitPlan& plan, const FitOptions& options,
+                                 const TrainingPosition& at) {
+  const bool has_more_to_do = !at.has_ended() && at.epoch < options.epochs;
+  const bool is_known = !plan.steps_may_differ && plan.steps >= 0;
+  if (!has_more_to_do || !is_known || at.data_position <= plan.steps) return;
+  throw ConfigurationError(concat(
+      {"fit: the saved training has used ", at.data_position,
+       " global batches of a pass over its data, and a pass over the data of this program has ",
+       plan.steps,
+       ": go on with the data of the saved training, or delete what it was restored from to train "
+       "from the beginning"}));
+}
+
+LOCKSTEP_INLINE std::string mixed_parts(const AnyDataset& train, const AnyDataset& validation) {
+  PipelineDescription trained, validated;
+  train.describe(trained);
+  validation.describe(validated);
+  if (!trained.is_part_of_reshuffled || !validated.is_part_of_reshuffled) return {};
+  try {
+    const SourceFingerprint source = train.fingerprint(), other = validation.fingerprint();
+    if (source.checked == 0 || source.samples != other.samples || source.checksum != other.checksum)
+      return {};
+  } catch (const std::exception&) {  // training names the sample, if it reads it
+    return {};
+  }
+  return concat(
+      {"fit: the training data (", printable(trained.text), ") and the validation_data (",
+       printable(validated.text),
+       ") are parts of one source behind a shuffle that draws another order for each pass: samples "
+       "of one come into the other, and val_loss tells nothing of new data. Take the parts before "
+       "the shuffle, or let it keep its order: shuffle(n, seed, false)"});
 }
 
 LOCKSTEP_INLINE void check_pass(std::string_view where, const WorkerData& data,

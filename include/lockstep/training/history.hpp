@@ -48,6 +48,6 @@ class History {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/history.ipp"
 #endif

@@ -4,8 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "lockstep/callbacks/callback_hooks.hpp"
-#include "lockstep/callbacks/hook_site.hpp"
+#include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
@@ -57,9 +56,9 @@ inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexce
   try {
     callbacks.on_train_abort(training);
   } catch (const std::exception& error) {
-    log_line(std::string("warning: fit: on_train_abort: ") + error.what());
+    log_warning(std::string("fit: on_train_abort: ") + error.what());
   } catch (...) {
-    log_line("warning: fit: on_train_abort: an exception that is no std::exception");
+    log_warning("fit: on_train_abort: an exception that is no std::exception");
   }
 }
 

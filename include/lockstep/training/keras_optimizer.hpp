@@ -7,7 +7,7 @@
 #include "lockstep/checkpoint/keras_layout.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/training/replicated_model.hpp"
+#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -15,12 +15,12 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// without a name where Keras has none like it, or the model does not tell its layers. (As in
 /// Keras, an open window of gradient_accumulation_steps has the sums of its steps' mean gradients.)
 template <class T>
-[[nodiscard]] KerasOptimizer keras_optimizer_of(const ReplicatedModel<T>& model,
+[[nodiscard]] KerasOptimizer keras_optimizer_of(const Trainer<T>& model,
                                                 const TrainingState& saved);
 
 /// How many variables Keras's optimizer has, with a learning rate; 0 where there is none like it.
 template <class T>
-[[nodiscard]] std::size_t keras_optimizer_variables(const ReplicatedModel<T>& model);
+[[nodiscard]] std::size_t keras_optimizer_variables(const Trainer<T>& model);
 
 struct TakenOptimizer {
   bool is_taken = false;
@@ -33,23 +33,10 @@ struct TakenOptimizer {
 /// optimizer's options. What an open window has summed is left out, for the file does not tell of
 /// how many samples it is. All workers call it.
 template <class T>
-TakenOptimizer restore_keras_optimizer(ReplicatedModel<T>& model, const KerasOptimizer& found);
+TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& found);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/keras_optimizer.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(KerasOptimizer keras_optimizer_of(const ReplicatedModel<float>&,
-                                                    const TrainingState&));
-LOCKSTEP_INSTANCE(KerasOptimizer keras_optimizer_of(const ReplicatedModel<double>&,
-                                                    const TrainingState&));
-LOCKSTEP_INSTANCE(std::size_t keras_optimizer_variables(const ReplicatedModel<float>&));
-LOCKSTEP_INSTANCE(std::size_t keras_optimizer_variables(const ReplicatedModel<double>&));
-LOCKSTEP_INSTANCE(TakenOptimizer restore_keras_optimizer(ReplicatedModel<float>&,
-                                                         const KerasOptimizer&));
-LOCKSTEP_INSTANCE(TakenOptimizer restore_keras_optimizer(ReplicatedModel<double>&,
-                                                         const KerasOptimizer&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -128,7 +128,7 @@ LOCKSTEP_INLINE std::string keras_optimizer_kind(std::string_view name) {
 
 /// What Keras's optimizer has behind the learning rate. `names`: the model's, which outlive it.
 template <class T>
-KerasSlots keras_slots_of(const ReplicatedModel<T>& model, const std::vector<std::string>& names,
+KerasSlots keras_slots_of(const Trainer<T>& model, const std::vector<std::string>& names,
                           std::int64_t iterations) {
   const Program<T>& program = model.program();
   std::vector<std::size_t> order;
@@ -146,7 +146,7 @@ KerasSlots keras_slots_of(const ReplicatedModel<T>& model, const std::vector<std
 }
 
 template <class T>
-KerasOptimizer keras_optimizer_of(const ReplicatedModel<T>& model, const TrainingState& saved) {
+KerasOptimizer keras_optimizer_of(const Trainer<T>& model, const TrainingState& saved) {
   const Program<T>& program = model.program();
   const std::vector<std::string> names = program.names().variables;
   const KerasSlots list = keras_slots_of(model, names, saved.iterations);
@@ -165,7 +165,7 @@ KerasOptimizer keras_optimizer_of(const ReplicatedModel<T>& model, const Trainin
   if (!model.variables().has_schedule())  // with all its digits, of which Keras takes what it wants
     add(keras_array({.part = KerasSlot::Part::number, .added = saved.learning_rate}, {}, one, 1));
   one.scalar = scalar_name<T>();
-  // Keras's momentum is not scaled when the rate changes: see SGD.
+  // Keras's momentum is not scaled when the rate changes: see MomentumForm.
   const double rates =
       saved.previous_learning_rate > 0 ? saved.learning_rate / saved.previous_learning_rate : 1;
   const double windows = saved.accumulated_rows > 0
@@ -188,7 +188,7 @@ KerasOptimizer keras_optimizer_of(const ReplicatedModel<T>& model, const Trainin
 }
 
 template <class T>
-std::size_t keras_optimizer_variables(const ReplicatedModel<T>& model) {
+std::size_t keras_optimizer_variables(const Trainer<T>& model) {
   const std::vector<std::string> names = model.program().names().variables;
   const KerasSlots list = keras_slots_of(model, names, 0);
   return list.optimizer.empty() ? 0 : list.list().size() + 2;
@@ -236,7 +236,7 @@ LOCKSTEP_INLINE std::string keras_difference(const KerasSlots& list, const Keras
 }
 
 template <class T>
-TakenOptimizer restore_keras_optimizer(ReplicatedModel<T>& model, const KerasOptimizer& found) {
+TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& found) {
   const Program<T>& program = model.program();
   Variables<T>& variables = model.variables();
   const std::vector<std::string> names = program.names().variables;
@@ -281,4 +281,12 @@ TakenOptimizer restore_keras_optimizer(ReplicatedModel<T>& model, const KerasOpt
   return {.is_taken = true, .text = std::move(text)};
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(KerasOptimizer keras_optimizer_of(const Trainer<LOCKSTEP_REAL>&,
+                                                    const TrainingState&));
+LOCKSTEP_INSTANCE(std::size_t keras_optimizer_variables(const Trainer<LOCKSTEP_REAL>&));
+LOCKSTEP_INSTANCE(TakenOptimizer restore_keras_optimizer(Trainer<LOCKSTEP_REAL>&,
+                                                         const KerasOptimizer&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

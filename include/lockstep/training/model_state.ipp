@@ -8,10 +8,9 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/parameter_server/parameter_servers.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/saved_arrays.hpp"
-#include "lockstep/training/saved_signature.hpp"
+#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -27,18 +26,17 @@ ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state) {
 
 /// Where the workers share out updates, the optimizer's slots that are spread over them.
 template <class T>
-std::size_t shared_slots(const ReplicatedModel<T>& model) noexcept {
+std::size_t shared_slots(const Trainer<T>& model) noexcept {
   return model.variables().shares_updates() ? model.program().layout().slots : 0;
 }
 
-/// The optimizer's, averages, and the outer optimizer's.
 template <class T>
-std::size_t slot_count(const ReplicatedModel<T>& model) noexcept {
+std::size_t slot_count(const Trainer<T>& model) noexcept {
   return model.variables().slots().size() + shared_slots(model);
 }
 
 template <class T>
-const Arena<T>& whole_slot(const ReplicatedModel<T>& model, std::size_t number) {
+const Arena<T>& whole_slot(const Trainer<T>& model, std::size_t number) {
   const std::size_t shared = shared_slots(model);
   if (number >= shared) return model.variables().slots()[number - shared];
   if (!model.has_all_slots() || model.whole_slots().empty())
@@ -52,8 +50,7 @@ const Arena<T>& whole_slot(const ReplicatedModel<T>& model, std::size_t number) 
 }
 
 template <class T>
-void load_slot(ReplicatedModel<T>& model, const TrainingState& saved, std::size_t number,
-               bool check_only) {
+void load_slot(Trainer<T>& model, const TrainingState& saved, std::size_t number, bool check_only) {
   const Program<T>& program = model.program();
   Variables<T>& variables = model.variables();
   const std::size_t first = number * program.layout().variables.size();
@@ -70,25 +67,24 @@ void load_slot(ReplicatedModel<T>& model, const TrainingState& saved, std::size_
         variables.slot_share(number).begin() + static_cast<std::ptrdiff_t>(piece.place));
 }
 
-/// The optimizer's state is theirs.
+/// In a fit, with the parameter servers.
 template <class T>
-bool is_with_servers(const ReplicatedModel<T>& model) noexcept {
-  const ParameterServers* const servers = model.strategy().parameter_servers();
-  return servers != nullptr && servers->is_in_fit && !servers->is_current;
+bool is_elsewhere(const Trainer<T>& model) noexcept {
+  return model.remote() != nullptr && model.remote()->are_in_fit() && !model.remote()->are_here();
 }
 
 template <class T>
-bool has_whole_state(const ReplicatedModel<T>& model) {
-  return !is_with_servers(model) &&
+bool has_whole_state(const Trainer<T>& model) {
+  return !is_elsewhere(model) &&
          (shared_slots(model) == 0 || (model.has_all_slots() && !model.whole_slots().empty()));
 }
 
 template <class T>
-TrainingState save_state(const ReplicatedModel<T>& model, TrainingState reused, bool before_step) {
+TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool before_step) {
   const Program<T>& program = model.program();
   const Variables<T>& variables = model.variables();
   AnyStrategy& strategy = model.strategy();
-  if (is_with_servers(model))
+  if (is_elsewhere(model))
     throw Error(
         "save: within a fit with parameter servers, the optimizer's state is theirs: files are "
         "saved by callbacks such as ModelCheckpoint and BackupAndRestore, or after the fit");
@@ -128,7 +124,7 @@ TrainingState save_state(const ReplicatedModel<T>& model, TrainingState reused, 
 }
 
 template <class T>
-std::uint64_t state_bytes(const ReplicatedModel<T>& model) {
+std::uint64_t state_bytes(const Trainer<T>& model) {
   const Variables<T>& variables = model.variables();
   const std::size_t trained = variables.parameters().values().size() * (1 + slot_count(model)) +
                               variables.accumulated().values().size();
@@ -141,11 +137,11 @@ std::uint64_t state_bytes(const ReplicatedModel<T>& model) {
 }
 
 template <class T>
-void restore_state(ReplicatedModel<T>& model, const TrainingState& saved) {
+void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreRules& rules) {
   const Program<T>& program = model.program();
   Variables<T>& variables = model.variables();
-  const std::string mine = model.signature();
-  check_signature(saved.signature, mine);
+  const SignatureDifferences differences =
+      check_signature(saved.signature, model.signature(), rules);
   if (saved.scalar != scalar_name<T>())
     throw ConfigurationError(concat(
         {"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
@@ -180,7 +176,11 @@ void restore_state(ReplicatedModel<T>& model, const TrainingState& saved) {
   variables.set_shows_averages(saved.shows_averages);
   variables.seed = saved.seed;
   variables.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
-  if (model.strategy().is_chief() && saved.signature != mine)
+  if (!model.strategy().is_chief()) return;
+  if (!differences.in_options.empty())
+    log_line(concat({"restore: goes on with other options than the saved state: it has ",
+                     differences.in_options}));
+  if (differences.in_learning_rate)
     log_line(
         variables.has_schedule()
             ? concat(
@@ -190,4 +190,12 @@ void restore_state(ReplicatedModel<T>& model, const TrainingState& saved) {
                       " of the saved state; this program has ", program.initial_learning_rate()}));
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(TrainingState save_state(const Trainer<LOCKSTEP_REAL>&, TrainingState, bool));
+LOCKSTEP_INSTANCE(bool has_whole_state(const Trainer<LOCKSTEP_REAL>&));
+LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const Trainer<LOCKSTEP_REAL>&));
+LOCKSTEP_INSTANCE(void restore_state(Trainer<LOCKSTEP_REAL>&, const TrainingState&,
+                                     const RestoreRules&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

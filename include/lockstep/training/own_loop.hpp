@@ -19,13 +19,6 @@ template <class T>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/own_loop.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<float>> replica_model(Trainer<float>&, AnyReplica&,
-                                                                     ReplicaModel<float>::ToInput));
-LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<double>> replica_model(
-    Trainer<double>&, AnyReplica&, ReplicaModel<double>::ToInput));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -15,3 +15,8 @@ std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& 
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<LOCKSTEP_REAL>> replica_model(
+    Trainer<LOCKSTEP_REAL>&, AnyReplica&, ReplicaModel<LOCKSTEP_REAL>::ToInput));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

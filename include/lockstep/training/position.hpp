@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/state_ranges.hpp"
@@ -56,19 +55,14 @@ struct TrainingPosition {
   /// metrics, and DataError when they or the place cannot come from a training.
   [[nodiscard]] static TrainingPosition take(const TrainingState& saved, std::size_t metric_state) {
     const std::size_t sums = StatusBlock(metric_state).saved().size();
-    std::vector<double> running = saved.running;
-    if (running.size() + 2 == sums)  // the oldest files: each sample was a row
-      running.insert(running.begin() + StatusBlock::rows, running[StatusBlock::samples]);
-    if (running.size() + 1 == sums)  // older files: penalties of outputs are in loss_sum
-      running.insert(running.begin() + StatusBlock::penalty_sum, 0.0);
-    if (!running.empty() && running.size() != sums)
+    if (!saved.running.empty() && saved.running.size() != sums)
       throw ConfigurationError("fit: the saved state has other metrics than this program");
     TrainingPosition position{.epoch = saved.epoch,
                               .step = saved.step,
                               .data_iteration = saved.data_iteration,
                               .data_position = saved.data_position,
                               .batch = saved.global_batch,
-                              .running = std::move(running),
+                              .running = saved.running,
                               .is_epoch_open = saved.is_epoch_open};
     position.check();
     return position;

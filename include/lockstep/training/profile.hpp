@@ -59,6 +59,6 @@ void finish_profile(const Profile& profile, const std::string& path, int worker)
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/profile.ipp"
 #endif

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <span>
@@ -23,26 +22,22 @@ struct ProfileRow {
   double total = 0;     ///< ms a step
 };
 
-/// A number with that many digits after the point, in any locale.
-inline std::string fixed_text(double value, int digits) {
-  char text[64];
-  return {text,
-          std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits).ptr};
-}
-
 inline std::string right_aligned(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
 inline std::string profile_line(const ProfileRow& row, double whole) {
   const auto number = [](double value) {
-    return right_aligned(value > 0 ? fixed_text(value, 3) : "", 10);
+    return right_aligned(value > 0 ? number_text(value, NumberForm::fixed, 3) : "", 10);
   };
   std::string name(row.name);
   if (name.size() < 28) name.resize(28, ' ');
-  return concat({"\n  ", name, number(row.forward), number(row.backward),
-                 right_aligned(fixed_text(row.total, 3), 10),
-                 right_aligned(fixed_text(whole > 0 ? 100 * row.total / whole : 0.0, 1), 8), " %"});
+  return concat(
+      {"\n  ", name, number(row.forward), number(row.backward),
+       right_aligned(number_text(row.total, NumberForm::fixed, 3), 10),
+       right_aligned(number_text(whole > 0 ? 100 * row.total / whole : 0.0, NumberForm::fixed, 1),
+                     8),
+       " %"});
 }
 
 LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
@@ -57,7 +52,7 @@ LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std
   double rest = whole;
   std::string text = concat(
       {"profile of epoch ", epoch + 1, ": ", steps, steps == 1 ? " step, " : " steps, ",
-       fixed_text(whole, 3),
+       number_text(whole, NumberForm::fixed, 3),
        " ms a step\n  ms a step                      forward  backward     total     share"});
   const auto add = [&](ProfileRow row) {
     rest -= row.total;
@@ -105,9 +100,10 @@ LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
       const bool in_layer = event.part == TracePart::forward || event.part == TracePart::backward;
       text += ",\n{\"ph\": \"X\", \"name\": ";
       text += json_text(in_layer ? std::string_view(profile.layer_names()[event.layer]) : part);
-      text += concat({", \"cat\": \"", part, "\", \"pid\": ", worker, ", \"tid\": ", replica,
-                      ", \"ts\": ", fixed_text(microseconds(event.begin - profile.begin()), 3),
-                      ", \"dur\": ", fixed_text(microseconds(event.duration), 3), "}"});
+      text += concat(
+          {", \"cat\": \"", part, "\", \"pid\": ", worker, ", \"tid\": ", replica, ", \"ts\": ",
+           number_text(microseconds(event.begin - profile.begin()), NumberForm::fixed, 3),
+           ", \"dur\": ", number_text(microseconds(event.duration), NumberForm::fixed, 3), "}"});
     }
   }
   return text + "\n]}\n";
@@ -133,7 +129,7 @@ LOCKSTEP_INLINE void finish_profile(const Profile& profile, const std::string& p
       log_line(concat(
           {"profile: it has the first events only, ", left_out, " later ones are left out"}));
   } catch (const Error& error) {
-    log_line(std::string("warning: profile: ") + error.what());
+    log_warning(std::string("profile: ") + error.what());
   }
 }
 

@@ -9,7 +9,7 @@
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/data/distribution_context.hpp"
+#include "lockstep/data/sharding.hpp"
 #include "lockstep/step/parts.hpp"
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/variables.hpp"
@@ -73,11 +73,6 @@ class RankState {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/rank_state.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(class RankState<float>);
-LOCKSTEP_INSTANCE(class RankState<double>);
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -118,3 +118,7 @@ void RankState<T>::load(const TrainingState& saved, std::size_t first,
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class RankState<LOCKSTEP_REAL>);
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -18,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// is what the wire takes, and what the others spend beyond that is waiting. With more than eight
 /// ranks, only the slowest four and the fastest are listed.
 [[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
-                                          std::int64_t steps);
+                                          std::int64_t steps, int local_size);
 
 /// Called by all ranks, whatever their own verbosity: those of all, given this rank's.
 [[nodiscard]] std::vector<RankTime> gather_rank_times(AnyCollective& collective,
@@ -27,6 +27,6 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/rank_times.ipp"
 #endif

@@ -2,22 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 #include <vector>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/rank_times.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
-                                            std::int64_t steps) {
+                                            std::int64_t steps, int local_size) {
   const auto milliseconds = [&](double seconds) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f",
-                  1000 * seconds / static_cast<double>(std::max<std::int64_t>(1, steps)));
-    return std::string(text);
+    return number_text(1000 * seconds / static_cast<double>(std::max<std::int64_t>(1, steps)),
+                       NumberForm::fixed, 2);
   };
   std::vector<std::size_t> order(ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -34,11 +32,12 @@ LOCKSTEP_INLINE std::string rank_times_text(std::span<const RankTime> ranks, int
   else
     std::sort(order.begin(), order.end());
 
-  std::string text = concat({"ranks in epoch ", epoch + 1, ", ms a step:"});
+  std::string text = concat({"replicas in epoch ", epoch + 1, ", ms a step:"});
   for (const std::size_t r : order)
-    text += concat({" rank ", r, " compute ", milliseconds(ranks[r].compute), " wait ",
-                    milliseconds(ranks[r].collective - wire), ","});
-  return text + concat({" wire ", milliseconds(wire), "; slowest: rank ", slowest});
+    text += concat({" ", replica_name(r, local_size), " compute ", milliseconds(ranks[r].compute),
+                    " wait ", milliseconds(ranks[r].collective - wire), ","});
+  return text +
+         concat({" wire ", milliseconds(wire), "; slowest: ", replica_name(slowest, local_size)});
 }
 
 LOCKSTEP_INLINE std::vector<RankTime> gather_rank_times(AnyCollective& collective,

@@ -88,6 +88,6 @@ void verify_replicas(const Parts<T>& parts) {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/replica_checksums.ipp"
 #endif

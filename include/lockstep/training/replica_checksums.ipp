@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/replica_checksums.hpp"
 
@@ -22,11 +23,16 @@ LOCKSTEP_INLINE std::vector<WholeChecksums> whole_checksums(std::span<const Repl
   return whole;
 }
 
-/// "ranks 1, 4 and 5"
-LOCKSTEP_INLINE std::string ranks_text(const std::vector<std::size_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+/// "worker 1, worker 4 and worker 5"
+LOCKSTEP_INLINE std::string names_text(const std::vector<std::size_t>& ranks,
+                                       std::size_t local_size) {
+  std::string text;
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += concat({i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]});
+    text += concat({i == 0                  ? ""
+                    : i + 1 == ranks.size() ? " and "
+                    : local_size > 1        ? "; "
+                                            : ", ",
+                    replica_name(ranks[i], static_cast<int>(local_size))});
   return text;
 }
 
@@ -55,9 +61,9 @@ LOCKSTEP_INLINE std::optional<std::string> replica_difference(
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (!is_clear || whole[rank] != common) listed.push_back(rank);
   if (is_clear)
-    return concat({ranks_text(listed), listed.size() == 1 ? " differs" : " differ", " from the ",
-                   majority, " others, which are equal, in: ", what});
-  return concat({ranks_text(listed), " differ, and there is no majority, in: ", what});
+    return concat({names_text(listed, local_size), listed.size() == 1 ? " differs" : " differ",
+                   " from the ", majority, " others, which are equal, in: ", what});
+  return concat({names_text(listed, local_size), " differ, and there is no majority, in: ", what});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

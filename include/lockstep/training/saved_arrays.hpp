@@ -42,6 +42,6 @@ void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const 
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/saved_arrays.ipp"
 #endif

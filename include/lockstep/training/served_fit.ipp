@@ -6,25 +6,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
+#include "lockstep/parameter_server/parameter_servers.hpp"
 #include "lockstep/parameter_server/shard_keeper.hpp"
 #include "lockstep/step/shard.hpp"
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/updater.hpp"
 #include "lockstep/training/agreement.hpp"
+#include "lockstep/training/fit.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/preemption_signals.hpp"
 #include "lockstep/training/served_fit.hpp"
 #include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+// --- places, as the servers keep one for each rank -----------------------------------------------
 
 inline void encode_place(const TrainingPosition& place, std::vector<std::byte>& bytes) {
   const auto numbers =
@@ -35,6 +42,7 @@ inline void encode_place(const TrainingPosition& place, std::vector<std::byte>& 
   std::copy(sums.begin(), sums.end(), bytes.begin() + numbers.size());
 }
 
+/// Throws Error when the bytes are those of another program.
 inline TrainingPosition decode_place(std::span<const std::byte> bytes, std::size_t metric_state) {
   const std::size_t sums = StatusBlock(metric_state).saved().size_bytes();
   std::array<std::byte, 40> numbers{};
@@ -49,71 +57,6 @@ inline TrainingPosition decode_place(std::span<const std::byte> bytes, std::size
   if (!place.running.empty())
     std::memcpy(place.running.data(), bytes.data() + numbers.size(), sums);
   return place;
-}
-
-template <class T>
-void pull_from_servers(Trainer<T>& trainer, ParameterServers& servers) {
-  const auto count = static_cast<std::size_t>(servers.count());
-  std::vector<std::byte> state;
-  for (std::size_t i = count; i-- > 0;) {  // the counters and untrained variables are server 0's
-    const ShardRange range = shard_range(trainer.variables(), i, count);
-    state.resize(shard_bytes(trainer.variables(), trainer.workspace(0), range));
-    servers.pull(i, state);
-    load_shard(trainer.variables(), trainer.workspace(0), range, state);
-  }
-  servers.is_current = true;
-}
-
-template <class T>
-std::optional<TrainingPosition> join_servers(Trainer<T>& trainer, ParameterServers& servers,
-                                             const TrainingPosition& mine, std::string_view given) {
-  std::string signature = trainer.signature();
-  signature.append(1, '\0').append(given);
-  const PsBegun begun = servers.begin(++servers.fits, signature);
-  if (begun.gives_state) {
-    const auto count = static_cast<std::size_t>(servers.count());
-    std::vector<std::byte> place, state;
-    encode_place(mine, place);
-    for (std::size_t i = 0; i < count; ++i) {
-      const ShardRange range = shard_range(trainer.variables(), i, count);
-      state.resize(shard_bytes(trainer.variables(), trainer.workspace(0), range));
-      save_shard(trainer.variables(), trainer.workspace(0), range, state);
-      servers.put(i, place, state);
-    }
-    servers.is_in_fit = true;
-    return std::nullopt;
-  }
-  pull_from_servers(trainer, servers);
-  servers.is_in_fit = !begun.is_over;
-  const std::size_t metric_state = trainer.program().layout().metric_state;
-  if (begun.is_over) {
-    TrainingPosition ended = mine;
-    ended.step = 0;
-    ended.set_ended(metric_state);
-    return ended;
-  }
-  if (begun.place.empty()) return std::nullopt;
-  return decode_place(begun.place, metric_state);
-}
-
-template <class T>
-void leave_servers(Trainer<T>& trainer, ParameterServers& servers) {
-  if (!servers.is_in_fit) return;
-  servers.finish();
-  // What the servers do not know: a rate that a callback has set since the last step, and how many
-  // passes over the data there were.
-  Variables<T>& variables = trainer.variables();
-  const double learning_rate = variables.learning_rate();
-  const std::int64_t next_pass = variables.next_pass;
-  pull_from_servers(trainer, servers);
-  if (!variables.has_schedule()) variables.set_learning_rate(learning_rate);
-  variables.next_pass = next_pass;
-  servers.is_in_fit = false;
-}
-
-inline void abandon_servers(ParameterServers& servers) noexcept {
-  servers.is_in_fit = false;
-  servers.abandon();
 }
 
 // --- a server ------------------------------------------------------------------------------------
@@ -212,20 +155,162 @@ class TrainerShard final : public ShardKeeper {
   const std::size_t status_size_;
 };
 
+// --- a worker ------------------------------------------------------------------------------------
+
 template <class T>
-void serve_fits(Trainer<T>& trainer, ParameterServers& servers) {
-  PreemptionSignals signals;
-  TrainerShard<T> shard(trainer, servers, signals);
-  log_line(concat({"parameter server ", servers.server(), " of ", servers.count(), " serves ",
-                   servers.workers(), " workers"}));
-  try {
-    servers.serve(shard);
-  } catch (const Preempted&) {
-    signals.answered();
-    throw;
+class ServedVariables final : public RemoteVariables<T> {
+ public:
+  ServedVariables(Trainer<T>& trainer, ParameterServers& servers)
+      : trainer_(trainer), servers_(servers) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "parameter servers"; }
+  [[nodiscard]] bool are_in_fit() const noexcept override { return servers_.is_in_fit; }
+  [[nodiscard]] bool are_here() const noexcept override { return servers_.is_current; }
+
+  void serve() override {
+    if (!servers_.is_server()) return;
+    PreemptionSignals signals;
+    TrainerShard<T> shard(trainer_, servers_, signals);
+    log_line(concat({"parameter server ", servers_.server(), " of ", servers_.count(), " serves ",
+                     servers_.workers(), " workers"}));
+    try {
+      servers_.serve(shard);
+    } catch (const Preempted&) {
+      signals.answered();
+      throw;
+    }
+    signals.answered();  // it ends in any case
+    throw Served(concat({"parameter server ", servers_.server(), ": all workers have finished"}));
   }
-  signals.answered();  // it ends in any case
-  throw Served(concat({"parameter server ", servers.server(), ": all workers have finished"}));
+
+  void pull() override {
+    each_shard([&](std::size_t i, const ShardRange& range, std::vector<std::byte>& state) {
+      servers_.pull(i, state);
+      load_shard(trainer_.variables(), trainer_.workspace(0), range, state);
+    });
+    servers_.is_current = true;
+  }
+
+  /// The chief's variables go to the servers, unless these go on with what they have. Then this
+  /// worker takes the servers', and may go on at another place.
+  void begin(FitRank<T>& rank) override {
+    const PsBegun begun = servers_.begin(
+        ++servers_.fits,
+        concat({trainer_.signature(), std::string_view("\0", 1), rank.fit.plan.signature}));
+    servers_.is_in_fit = !begun.is_over;
+    if (begun.gives_state) {
+      std::vector<std::byte> place;
+      encode_place(rank.at, place);
+      const auto count = static_cast<std::size_t>(servers_.count());
+      std::vector<std::byte> state;
+      for (std::size_t i = 0; i < count; ++i) {
+        const ShardRange range = shard_range(trainer_.variables(), i, count);
+        state.resize(shard_bytes(trainer_.variables(), trainer_.workspace(0), range));
+        save_shard(trainer_.variables(), trainer_.workspace(0), range, state);
+        servers_.put(i, place, state);
+      }
+      return;
+    }
+    pull();
+    if (begun.is_over) {
+      rank.at.step = 0;
+      rank.at.set_ended(rank.fit.metric_state());
+    } else if (!begun.place.empty()) {
+      rank.at = decode_place(begun.place, rank.fit.metric_state());
+    }
+    rank.fit.at = rank.at;
+    if (rank.at.epoch > rank.fit.options.epochs)
+      throw ConfigurationError(
+          concat({"fit: the parameter servers go on with a training that is in epoch ",
+                  rank.at.epoch + 1, ", and .epochs is ", rank.fit.options.epochs,
+                  ": give more epochs, or start the servers with another backup_dir. Their backup "
+                  "is kept"}));
+  }
+
+  /// They keep where this worker goes on after its next step. (Of the epoch's sums, those of that
+  /// step are left out: they are not known yet.)
+  void before_step(FitRank<T>& rank) override {
+    next_.epoch = rank.at.epoch;
+    next_.step = rank.at.step + 1;
+    next_.data_iteration = rank.at.data_iteration;
+    next_.data_position = rank.at.data_position + 1;
+    next_.batch = rank.at.batch;
+    next_.keep(rank.running);
+    encode_place(next_, servers_.next_place);
+  }
+
+  /// This worker has made its steps: it waits for the others, and takes the variables of all.
+  /// (Unless it came when the fit was over.)
+  void leave(FitRank<T>&, const FitEnd& end) override {
+    was_served_ = servers_.is_in_fit && !end.leaves();
+    if (!was_served_) return;
+    servers_.finish();
+    keeping_own([&] { pull(); });
+    servers_.is_in_fit = false;
+  }
+
+  /// After on_train_end: all get the chief's variables, if its callbacks have set them or this
+  /// worker's have.
+  void left(FitRank<T>& rank, const FitEnd&) override {
+    if (!was_served_) return;
+    const bool has_set = rank.fit.has_set_parameters || trainer_.variables().has_averages();
+    const bool gives = rank.fit.is_chief() && has_set;
+    keeping_own([&] {
+      each_shard([&](std::size_t i, const ShardRange& range, std::vector<std::byte>& state) {
+        if (gives) save_shard(trainer_.variables(), trainer_.workspace(0), range, state);
+        if (servers_.settle(i, has_set, gives ? state : std::span<const std::byte>(), state))
+          load_shard(trainer_.variables(), trainer_.workspace(0), range, state);
+      });
+    });
+  }
+
+  /// An exception has ended the fit of this worker, and the others go on without it.
+  void abandon() noexcept override {
+    servers_.is_in_fit = false;
+    servers_.abandon();
+  }
+
+ private:
+  /// The last one first: counters and untrained variables are server 0's.
+  template <class F>
+  void each_shard(const F& f) {
+    const auto count = static_cast<std::size_t>(servers_.count());
+    std::vector<std::byte> state;
+    for (std::size_t i = count; i-- > 0;) {
+      const ShardRange range = shard_range(trainer_.variables(), i, count);
+      state.resize(shard_bytes(trainer_.variables(), trainer_.workspace(0), range));
+      f(i, range, state);
+    }
+  }
+
+  /// What the servers do not know stays: a rate that a callback has set since the last step, and
+  /// how many passes over the data there were.
+  template <class F>
+  void keeping_own(const F& take) {
+    Variables<T>& variables = trainer_.variables();
+    const double learning_rate = variables.learning_rate();
+    const std::int64_t next_pass = variables.next_pass;
+    take();
+    if (!variables.has_schedule()) variables.set_learning_rate(learning_rate);
+    variables.next_pass = next_pass;
+  }
+
+  Trainer<T>& trainer_;
+  ParameterServers& servers_;
+  TrainingPosition next_{};
+  bool was_served_ = false;
+};
+
+template <class T>
+std::unique_ptr<RemoteVariables<T>> remote_variables_of(Trainer<T>& trainer) {
+  ParameterServers* const servers = trainer.strategy().parameter_servers();
+  if (servers == nullptr) return nullptr;
+  return std::make_unique<ServedVariables<T>>(trainer, *servers);
 }
 
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(
+    std::unique_ptr<RemoteVariables<LOCKSTEP_REAL>> remote_variables_of(Trainer<LOCKSTEP_REAL>&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -14,6 +14,6 @@ void check_variables_are_here(AnyStrategy& strategy, std::string_view call);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/served_variables.ipp"
 #endif

@@ -1,165 +1,224 @@
 #pragma once
 
-#include <algorithm>
-#include <exception>
+#include <concepts>
+#include <random>
+#include <span>
 #include <utility>
 
-#include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/data/batch_loader.hpp"
-#include "lockstep/training/adapt_pass.hpp"
+#include "lockstep/data/resized_batches.hpp"
+#include "lockstep/kernels/instruction_set.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/step/updaters/update_shares_of.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/agreement.hpp"
-#include "lockstep/training/evaluate_pass.hpp"
-#include "lockstep/training/fit_loop.hpp"
-#include "lockstep/training/hook_errors.hpp"
-#include "lockstep/training/model_training.hpp"
-#include "lockstep/training/predict_pass.hpp"
+#include "lockstep/training/compile_rules.hpp"
 #include "lockstep/training/served_fit.hpp"
 #include "lockstep/training/trainer.hpp"
-#include "lockstep/training/worker_data.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
-void Trainer<T>::catch_up() {
-  ParameterServers* const servers = this->strategy().parameter_servers();
-  if (servers != nullptr && servers->is_in_fit) pull_from_servers(*this, *servers);
+Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
+                    std::optional<std::uint64_t> seed, const Synchronization& synchronization)
+    : program_(program),
+      strategy_(std::move(strategy)),
+      variables_(program,
+                 checked(synchronization, program.update_rules(), strategy_->sharded_updates()),
+                 strategy_->sharded_updates()),
+      workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
+      given_seed_(seed),
+      rank_state_(program, variables_, workspaces_.size()),
+      remote_(remote_variables_of(*this)) {
+  check_log_form();
+  variables_.seed = seed ? *seed : std::random_device{}();
+  if (remote_) check_for_servers(program_, synchronization);
+  start_all();
 }
 
-/// Repeats the loop for as long as it survives the loss of a worker, or goes on with another one.
+// In an elastic world, those that are left go on when a worker is lost; within a fit, that is for
+// the fit to do.
 template <class T>
-History run_until_together(Trainer<T>& trainer, FitLoop<T>& loop, bool is_nested) {
+void Trainer<T>::start_all() {
   for (bool together = true;;) {
     try {
-      if (!together) {
-        trainer.strategy().reconnect();
-        loop.take_place();
-      }
-      trainer.strategy().run([&](AnyReplica& replica) {
-        if (!together) trainer.start(replica);  // as the workers do that have been started again
-        loop.run(replica);
-      });
-      together = !loop.goes_on_elsewhere();
-      if (together) return loop.take_history();
+      if (!together) strategy_->reconnect();
+      strategy_->run([&](AnyReplica& replica) { start(replica); });
+      return;
     } catch (const CollectiveError& error) {
-      if (is_nested) throw;  // it is for the outer fit to survive that
-      loop.survive(error);
+      note_failure(error.failure());
+      if (strategy_->elastic_world() == nullptr || strategy_->is_running() ||
+          error.exit_code() != ExitCode::lost_peer || error.failure().operation == "start-up")
+        throw;
+      log_line(concat({error.what(), "; this worker waits for the others, and compiles anew"}),
+               LogLevel::warning);
       together = false;
     }
   }
 }
 
 template <class T>
-History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options,
-                        CallbackHooks& callbacks) {
-  if (is_in_fit_)
-    throw Error(
-        "fit: this model is in fit already: a callback may use it for evaluate, predict, save, "
-        "load_weights and "
-        "set_weights, and fit another model");
-  if (ParameterServers* const servers = this->strategy().parameter_servers();
-      servers != nullptr && servers->is_server())
-    serve_fits(*this, *servers);
-  is_in_fit_ = true;
-  ++this->variables().revision;
-  struct Leave {
-    bool& flag;
-    ~Leave() { flag = false; }
-  } const leave{is_in_fit_};
-  const bool is_nested = this->strategy().is_running();
-  FitLoop<T> loop(*this, dataset, options, callbacks);
-  if (options.verbose == 2 && this->strategy().is_chief())
-    log_line(concat(
-        {"seed: ", this->variables().seed, "; replicas: ", this->strategy().num_replicas_in_sync(),
-         " (", this->strategy().local_replicas(), " in each of ", this->strategy().num_workers(),
-         " workers)", this->strategy().cluster_source().empty() ? "" : "; cluster: from ",
-         this->strategy().cluster_source()}));
-  try {
-    return run_until_together(*this, loop, is_nested);
-  } catch (...) {
-    abort_callbacks(callbacks, loop.training());
-    if (ParameterServers* const servers = this->strategy().parameter_servers())
-      abandon_servers(*servers);
-    throw;
+void Trainer<T>::start(AnyReplica& replica) {
+  auto& collective = replica.collective();
+  const bool leader = replica.local_rank() == 0;
+  const auto activity = show_call(replica, "compile");
+  agree(replica, "compile",
+        signature() + (variables_.shares_updates() ? "\nsharded updates: yes" : ""));
+  const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
+  auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
+  workspace = std::make_unique<Workspace<T>>(program_, allocate);
+  rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
+  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica)) {
+    variables_.allocate_parameters(allocate);
+  } else if (leader && variables_.shares_updates()) {
+    variables_.share_updates(update_shares_of(variables_, replica), strategy_->worker_index());
+    if (variables_.shares().is_of_blocks()) variables_.allocate_parameters(allocate);
   }
+  if (leader && collective.can().keep_residuals && std::same_as<T, float>)
+    workspace->keep_residuals();
+  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
+  // of them.
+  std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
+  collective.all_reduce(std::span(&level, 1), ReduceOp::max);
+  const std::uint64_t seed = from_chief(collective, variables_.seed);
+  replica.team_barrier();  // all have read level and seed
+  if (leader) kernels::set_instruction_set(static_cast<InstructionSet>(-level));
+  initialize<T>(program_.layout().state_variables, workspace->state().slices(),
+                RandomKey(seed).fold_in(1));
+  if (leader) {
+    variables_.seed = seed;
+    initialize<T>(program_.layout().variables, variables_.parameters().slices(), RandomKey(seed));
+  }
+  broadcast_from_chief(replica);
 }
 
 template <class T>
-Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& options,
-                          CallbackHooks& callbacks) {
-  const WorkerData mine("evaluate", dataset, this->pass_place());
-  check_pass("evaluate", mine, this->program().layout().data, options.steps);
-  const std::string signature = pass_signature(mine, options.steps);
-  ModelTraining<T> training(*this);
-  ProgressBar progress(this->strategy().is_chief() ? options.verbose : 0);
-  const std::int64_t batches = mine.steps();
-  progress.begin_epoch(0, options.steps  ? options.steps
-                          : batches >= 0 ? std::optional(batches)
-                                         : std::nullopt);
-  StatusBlock result(this->program().layout().metric_state);
-  this->strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "evaluate");
-    agree(replica.collective(), "evaluate", signature);
-    BatchLoader<T> data(this->distribute(dataset, replica), this->program().layout().targets > 0);
-    if (replica.local_rank() != 0) {
-      evaluate_pass<T>(this->parts(replica), data, options.steps, nullptr);
-      return;
+void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
+  const bool leader = replica.local_rank() == 0;
+  auto& collective = replica.collective();
+  Workspace<T>& own = workspace(static_cast<std::size_t>(replica.local_rank()));
+  // Replicas that share variables with another receive into their gradients.
+  const auto send = [&](std::span<T> values) {
+    collective.broadcast(std::as_writable_bytes(leader ? values : own.gradients().values()), 0);
+  };
+  if (collective.size() > 1) {
+    send(variables_.parameters().values());
+    for (std::size_t i = variables_.own_slots(); i < variables_.slots().size(); ++i)
+      send(variables_.slots()[i].values());
+    if (!variables_.accumulated().values().empty()) send(variables_.accumulated().values());
+    if (!own.state().values().empty())
+      collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
+    const double learning_rate = from_chief(collective, variables_.learning_rate());
+    const std::int64_t iterations = from_chief(collective, variables_.iterations);
+    const double previous_learning_rate = from_chief(collective, variables_.previous_learning_rate);
+    const std::int64_t accumulated_steps = from_chief(collective, variables_.accumulated_steps);
+    const double accumulated_rows = from_chief(collective, variables_.accumulated_rows);
+    const std::int64_t shows_averages =
+        from_chief(collective, std::int64_t{variables_.shows_averages()});
+    const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
+    replica.team_barrier();  // all have read the counters
+    if (leader) {
+      variables_.set_learning_rate(learning_rate);
+      variables_.iterations = iterations;
+      variables_.previous_learning_rate = previous_learning_rate;
+      variables_.accumulated_steps = accumulated_steps;
+      variables_.accumulated_rows = accumulated_rows;
+      variables_.set_shows_averages(shows_averages != 0);
+      variables_.next_pass = next_pass;
     }
-    callbacks.report_to(activity_board(replica.collective()));
-    TestHooks<T> hooks(training, this->program(), callbacks, {.call = "evaluate"}, &progress);
-    result = evaluate_pass(this->parts(replica), data, options.steps, &hooks, "evaluate");
-  });
-  if (result[StatusBlock::samples] == 0) throw DataError("evaluate: the data is empty");
-  Logs logs;
-  report(this->program(), result, logs);
-  return logs;
+  }
+  replica.team_barrier();
 }
 
 template <class T>
-std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptions& options,
-                                   CallbackHooks& callbacks) {
-  const WorkerData mine("predict", dataset, this->pass_place(), AutoShardPolicy::data);
-  check_pass("predict", mine, {.input = this->program().layout().data.input}, options.steps);
-  const std::string signature = pass_signature(mine, options.steps);
-  ModelTraining<T> training(*this);
-  std::vector<T> rows;
-  const Activity where{.call = "predict"};
-  call_hooks(callbacks, where, [&] { callbacks.on_predict_begin(training); });
-  this->strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "predict");
-    agree(replica.collective(), "predict", signature);
-    BatchLoader<T> data(this->distribute(dataset, replica, AutoShardPolicy::data), false);
-    const bool leader = replica.local_rank() == 0;
-    PredictHooks hooks(training, callbacks, where);
-    const std::int64_t made = predict_pass(this->parts(replica), data, options.steps,
-                                           leader ? &rows : nullptr, leader ? &hooks : nullptr);
-    if (replica.collective().rank() == 0) warn_of_missing_steps("predict", made, options.steps);
-  });
-  call_hooks(callbacks, where, [&] { callbacks.on_predict_end(training); });
-  return rows;
+void Trainer<T>::gather_rank_state(AnyReplica& replica) {
+  if (ranks_differ())
+    rank_state_.gather(replica, workspace(static_cast<std::size_t>(replica.local_rank())),
+                       has_residuals());
 }
 
 template <class T>
-void Trainer<T>::adapt(const AnyDataset& dataset, const AdaptOptions& options) {
-  const WorkerData mine("adapt", dataset, this->pass_place());
-  check_pass("adapt", mine, {.input = this->program().layout().data.input}, options.steps);
-  const std::string signature = pass_signature(mine, options.steps);
-  Adapted done;
-  this->strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "adapt");
-    agree(replica.collective(), "adapt", signature);
-    BatchLoader<T> data(this->distribute(dataset, replica), false);
-    const Adapted by_this = adapt_pass(this->parts(replica), data, options.steps);
-    if (replica.collective().rank() == 0)
-      warn_of_missing_steps("adapt", by_this.batches, options.steps);
-    if (replica.local_rank() == 0) done = by_this;
-  });
-  if (!done.had_data) throw DataError("adapt: the data is empty");
-  if (done.layers == 0)
-    throw ConfigurationError(
-        "adapt: the model has no layer that is adapted to data, such as Normalization");
+DistributionContext Trainer<T>::place(int local_replicas, int local_replica) const {
+  return {.num_workers = strategy_->num_workers(),
+          .worker = strategy_->worker_index(),
+          .local_replicas = local_replicas,
+          .local_replica = local_replica};
 }
 
+template <class T>
+DistributionContext Trainer<T>::pass_place(int local_replicas, int local_replica) const {
+  if (!remote_) return place(local_replicas, local_replica);
+  return {.num_workers = 1,
+          .worker = 0,
+          .local_replicas = local_replicas,
+          .local_replica = local_replica};
+}
+
+template <class T>
+DistributedDataset<AnyDataset> Trainer<T>::distribute(const AnyDataset& dataset,
+                                                      const AnyReplica& replica,
+                                                      std::optional<AutoShardPolicy> policy) const {
+  return {dataset, pass_place(replica.local_size(), replica.local_rank()), policy};
+}
+
+template <class T>
+DistributedDataset<AnyDataset> Trainer<T>::distribute_training(const AnyDataset& dataset,
+                                                               const AnyReplica& replica) const {
+  const DistributionContext own = place(replica.local_size(), replica.local_rank());
+  const ElasticWorld* const world = strategy_->elastic_world();
+  const int all = world == nullptr ? 0 : world->workers_of_batch();
+  if (all == 0) return {dataset, own};
+  return {ResizedBatches(dataset, own.num_workers, all), own};
+}
+
+template <class T>
+std::vector<NamedArray<T>> Trainer<T>::named_arrays(std::size_t replica) const {
+  return detail::named_arrays(program_, variables_.parameters(), workspace(replica).state());
+}
+
+template <class T>
+std::string Trainer<T>::signature() const {
+  std::string text =
+      concat({"scalar type: ", scalar_name<T>(), "\n", program_.input_description(), "\n"});
+  const std::vector<std::string> names = program_.names().variables;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += concat({"model layout: ", names[i], " ",
+                    shape_text(program_.layout().variables[i].shape()), "\n"});
+  text += program_.parts_description();
+  if (variables_.is_in_rounds())
+    text += concat({"\nsynchronization: ", variables_.synchronization().description()});
+  return text;
+}
+
+template <class T>
+bool Trainer<T>::has_all_slots() const noexcept {
+  return !variables_.shares_updates() || program_.layout().slots == 0 ||
+         gathered_->are_of(variables_);
+}
+
+template <class T>
+void Trainer<T>::gather_slots(AnyReplica& replica) const {
+  if (variables_.shares_updates() && program_.layout().slots > 0)
+    gathered_->gather(program_, variables_, replica);
+}
+
+template <class T>
+void Trainer<T>::gather_slots() const {
+  if (has_all_slots()) return;
+  strategy_->run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "save");
+    agree(replica, "save", {});
+    gather_slots(replica);
+  });
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Trainer<LOCKSTEP_REAL>);
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

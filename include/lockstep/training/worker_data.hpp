@@ -8,8 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/auto_shard_policy.hpp"
-#include "lockstep/data/distribution_context.hpp"
+#include "lockstep/data/sharding.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -31,6 +30,9 @@ class WorkerData {
     return place_.num_workers > 1 && policy_ != AutoShardPolicy::data;
   }
 
+  /// "", or why a pass has no batch: what comes behind "the training data is empty".
+  [[nodiscard]] std::string why_empty() const;
+
   /// What must be equal on all workers, a line for each thing, beginning with `what`; nothing with
   /// one worker. With the policy data these are the sizes, the pipeline and a checksum of some
   /// samples; with file, where each has files of its own, the pipeline; and with off, where each
@@ -46,6 +48,6 @@ class WorkerData {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/worker_data.ipp"
 #endif

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <cstdio>
-
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/data/shard_decision.hpp"
+#include "lockstep/data/sharding.hpp"
 #include "lockstep/training/worker_data.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -25,6 +23,18 @@ LOCKSTEP_INLINE std::int64_t WorkerData::steps() const {
   const std::int64_t batches = part_.cardinality();
   // With off, every worker goes through all of a batch, a part of it in each step.
   return batches > 0 && policy_ == AutoShardPolicy::off ? batches * place_.num_workers : batches;
+}
+
+LOCKSTEP_INLINE std::string WorkerData::why_empty() const {
+  const std::int64_t samples = description_.drops_remainder ? part_.fingerprint().samples : 0;
+  if (samples == 0) return {};
+  return concat({": batch(", description_.batch_size,
+                 ", drop_remainder) leaves out what is less "
+                 "than a batch",
+                 samples > 0 ? concat({", and the source has ", samples,
+                                       samples == 1 ? " sample" : " samples"})
+                             : std::string(),
+                 ": make the batch smaller, or keep the remainder"});
 }
 
 LOCKSTEP_INLINE std::string WorkerData::signature(std::string_view what) const {
@@ -49,9 +59,7 @@ LOCKSTEP_INLINE std::string WorkerData::signature(std::string_view what) const {
                                             : description_.text);
   if (!is_shared) return lines;
   add("batches in a pass", count(part_.cardinality()));
-  char checksum[9];
-  std::snprintf(checksum, sizeof checksum, "%08x", static_cast<unsigned>(source.checksum));
-  add(concat({"checksum of ", source.checked, " samples"}), std::string_view(checksum));
+  add(concat({"checksum of ", source.checked, " samples"}), hex_text(source.checksum, 8));
   return lines;
 }
 

@@ -1,4 +1,4 @@
-// (First the header of which it is a part, which includes it without lockstep::compiled.)
+// (First the header of which it is a part, which includes it without the library.)
 #include "lockstep/cluster/launcher.hpp"
 //
 #include "lockstep/cluster/detail/remote_start.hpp"

@@ -115,7 +115,7 @@ TEST_SUITE("meeting") {
     } catch (const CollectiveError& error) {
       CHECK(error.exit_code() == ExitCode::lost_peer);
       CHECK(error.failed_rank() == 1);
-      CHECK(contains(error.what(), "missing: rank 1, 2"));
+      CHECK(contains(error.what(), "missing: worker 1, 2"));
       CHECK(contains(error.what(), address));
     }
     try {
@@ -124,7 +124,7 @@ TEST_SUITE("meeting") {
     } catch (const CollectiveError& error) {
       CHECK(error.failed_rank() == 0);
       CHECK(error.failure().address == address);
-      CHECK(contains(error.what(), "did not tell rank 2"));
+      CHECK(contains(error.what(), "did not tell worker 2"));
     }
     CHECK(contains(message_of([&] {
                      (void)come({.rank = 1, .size = 2, .address = "no-such-host.invalid:1"},
@@ -197,10 +197,10 @@ TEST_SUITE("meeting") {
         "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank 1, has none: give all "
         "workers the same"));
     CHECK(contains(message_of([&] {
-                     (void)come({.rank = 1, .size = 2, .address = address}, within(1s),
+                     (void)come({.rank = 1, .size = 2, .address = address}, within(3s),
                                 "another secret, long enough");
                    }),
-                   "did not tell rank 1"));
+                   "did not tell worker 1"));
     const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s), secret);
     CHECK(host.get() == list);
     CHECK(contains(captured.text(), "this worker has one: give all the same"));
@@ -220,7 +220,7 @@ TEST_SUITE("meeting") {
     };
     auto host = std::async(std::launch::async, [&] { return meets(0, with_tls); });
     auto other = std::async(std::launch::async, [&] { return meets(2, with_tls); });
-    CHECK(contains(message_of([&] { (void)meets(1, within(1s)); }),
+    CHECK(contains(message_of([&] { (void)meets(1, within(3s)); }),
                    "speaks TLS only, and this worker does without; LOCKSTEP_TLS"));
     CHECK(contains(captured.text(), "speaks without TLS, and this worker only with it"));
     const auto list = meets(1, with_tls);
@@ -230,7 +230,7 @@ TEST_SUITE("meeting") {
     auto plain = std::async(std::launch::async, [&] {
       return come({.rank = 0, .size = 2, .address = address}, within(60s), secret);
     });
-    CommunicationOptions in_vain = within(1s);
+    CommunicationOptions in_vain = within(3s);
     in_vain.tls = Tls::pre_shared_key;
     CHECK(contains(message_of([&] {
                      (void)come({.rank = 1, .size = 2, .address = address}, in_vain, secret);

@@ -1,6 +1,9 @@
 #include "lockstep/collectives/policies/hierarchical.hpp"
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -35,8 +38,7 @@ TEST_SUITE("hierarchical") {
   }
 
   TEST_CASE(
-      "a failure between processes reaches every thread, as the first replica of the worker that "
-      "failed") {
+      "a failure between processes reaches every thread, with the name that it has between them") {
     InProcessGroup outer(2, {.timeout = 1s, .progress_timeout = 1s});
     std::vector<std::string> heard(2);
     rethrow_first(run_threads(2, [&](int worker) {
@@ -46,7 +48,80 @@ TEST_SUITE("hierarchical") {
       const auto thrown = run_threads(2, [&](int rank) { group.member(rank).barrier(); });
       heard = {message_of(thrown[0]), message_of(thrown[1])};
     }));
-    for (const std::string& message : heard) CHECK(message.find("barrier: rank 2 failed: ") == 0);
+    for (const std::string& message : heard)
+      CHECK(message.starts_with("barrier: replica 1 failed: "));
+  }
+
+  TEST_CASE_TEMPLATE("a worker of several replicas that is killed has one name on all replicas",
+                     Policy, Ring<Tcp>, SharedMemory, Auto) {
+    for (const std::vector<int>& numbers :
+         {std::vector<int>{}, {0, 4, 7}}) {  // in an elastic world
+      LocalCluster cluster(3);
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+      const auto work = [&](int worker, auto each, std::vector<std::exception_ptr>& thrown) {
+        Rendezvous& place = places[static_cast<std::size_t>(worker)];
+        place.workers = numbers;
+        auto outer = Policy::connect(place, patient_options());
+        HierarchicalGroup<Policy> group(2, &outer, patient_options());
+        thrown = run_threads(2, [&](int replica) {
+          auto member = group.member(replica);
+          for (int i = 0;; ++i) {
+            member.barrier();
+            each(replica, i);
+          }
+        });
+      };
+      const pid_t process = ::fork();
+      REQUIRE(process >= 0);
+      std::vector<std::vector<std::exception_ptr>> thrown(3);
+      if (process == 0) {
+        const auto die = [](int replica, int i) {
+          if (replica == 1 && i == 3) ::raise(SIGKILL);
+        };
+        work(1, die, thrown[1]);
+        ::_exit(1);
+      }
+      ::close(places[1].listen_socket);
+      rethrow_first(run_threads(3, [&](int worker) {
+        if (worker != 1)
+          work(
+              worker, [](int, int) {}, thrown[static_cast<std::size_t>(worker)]);
+      }));
+      ::waitpid(process, nullptr, 0);
+      const std::string name = "worker " + std::to_string(numbers.empty() ? 1 : 4);
+      for (const std::size_t worker : {0u, 2u})
+        for (const std::exception_ptr& exception : thrown[worker]) {
+          CAPTURE(message_of(exception));
+          CHECK(message_of(exception).starts_with("barrier: " + name + " (" + cluster.addresses[1] +
+                                                  ") failed: "));
+          CHECK(failure_of(exception).failed_rank == 1);
+        }
+    }
+  }
+
+  TEST_CASE("a replica that does not come is named with its worker on it, the worker on others") {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    std::vector<std::string> heard(2);
+    rethrow_first(run_threads(2, [&](int worker) {
+      Rendezvous& place = places[static_cast<std::size_t>(worker)];
+      place.workers = {3, 5};
+      auto outer = Ring<Tcp>::connect(place, patient_options());
+      CommunicationOptions options = patient_options();
+      if (worker == 1) options.timeout = options.progress_timeout = 50ms;
+      HierarchicalGroup<Ring<Tcp>> group(2, &outer, options, 0,
+                                         place.workers[static_cast<std::size_t>(worker)]);
+      const auto thrown = run_threads(2, [&](int replica) {
+        if (worker == 1 && replica == 1) return;
+        group.member(replica).barrier();
+      });
+      heard[static_cast<std::size_t>(worker)] = message_of(thrown[0]);
+      if (worker == 1) outer.abort("replica 1 did not come");
+    }));
+    CHECK(heard[1].starts_with(
+        "barrier: worker 5, replica 1 failed: this replica's thread did not come to barrier"));
+    CHECK(heard[0].starts_with("barrier: worker 5 (" + cluster.addresses[1] +
+                               ") failed: replica 1 did not come"));
   }
 
   TEST_CASE("threads wait for the first one as long as it is outside") {
@@ -117,7 +192,7 @@ TEST_SUITE("hierarchical") {
         heard = {message_of(thrown[0]), message_of(thrown[1])};
       }));
       for (const std::string& message : heard)
-        CHECK(message.find("all_reduce: rank 2 failed: ") == 0);
+        CHECK(message.starts_with("all_reduce: replica 1 failed: "));
     }
   }
 

@@ -197,7 +197,7 @@ TEST_SUITE("pipes on a host") {
       ring.all_reduce(std::span(values));
     });
     for (const auto& exception : thrown)
-      CHECK(failure_of(exception).reason.find("is out of step: rank ") != std::string::npos);
+      CHECK(failure_of(exception).reason.find("is out of step: worker ") != std::string::npos);
   }
 
   void check_lost(int signal, const CommunicationOptions& options, std::size_t count,
@@ -277,13 +277,13 @@ TEST_SUITE("pipes on a host [full] [needs namespaces]") {
     const Finished may = run_process({"/bin/sh", "-c", "unshare --pid --fork --mount-proc true"});
     if (may.exit_code != 0)
       return skip("two and two processes", "the right to make process namespaces: " + may.output);
-    std::vector<std::string> command{"/bin/sh", "-c", two_pairs, PROGRAM_RANK};
+    std::vector<std::string> command{"/bin/sh", "-c", two_pairs, test_program("collectives_rank")};
     for (const std::string& address : free_addresses(4)) command.push_back(address);
     const Finished finished = run_process(command, {}, 60s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
     CHECK(finished.output.find(
-              "workers communicate over TCP, and neighbours on a host in shared memory: rank ") !=
+              "workers communicate over TCP, and neighbours on a host in shared memory: worker ") !=
           std::string::npos);
   }
 }

@@ -129,7 +129,7 @@ TEST_SUITE("shared memory") {
     });
     for (const auto& exception : thrown)
       CHECK(failure_of(exception).reason.find(
-                "rank 0 is in all_reduce of float and 1 status values, 40 bytes, rank 1 "
+                "worker 0 is in all_reduce of float and 1 status values, 40 bytes, worker 1 "
                 "in reduce_scatter_all_gather of float") != std::string::npos);
   }
 
@@ -205,7 +205,7 @@ TEST_SUITE("shared memory") {
     });
     for (const auto& exception : thrown) {
       CHECK(failure_of(exception).reason.find(
-                "rank 0 is in all_reduce of float, 40 bytes, rank 1 in all_reduce of float, "
+                "worker 0 is in all_reduce of float, 40 bytes, worker 1 in all_reduce of float, "
                 "44 bytes") != std::string::npos);
       CHECK(failure_of(exception).code == ExitCode::failure);
     }
@@ -218,7 +218,7 @@ TEST_SUITE("shared memory") {
           collective.close();
         });
     CHECK(failure_of(thrown[0]).reason.find(
-              "came to its end while rank 0 in barrier still waits") != std::string::npos);
+              "came to its end while worker 0 in barrier still waits") != std::string::npos);
   }
 
   TEST_CASE("more ranks than cores") {
@@ -255,7 +255,7 @@ TEST_SUITE("shared memory") {
       f(mine);
     } catch (const Error& error) {
       code = static_cast<int>(error.exit_code());
-      CHECK(std::string(error.what()).find("SharedMemory: rank 1: cannot make ") == 0);
+      CHECK(std::string(error.what()).find("SharedMemory: worker 1: cannot make ") == 0);
     }
     int status = 0;
     ::waitpid(process, &status, 0);

@@ -84,32 +84,51 @@ TEST_SUITE("ballot") {
                {{Kind::broken, ECONNABORTED}, heard, heard}},
               -1,
               "the connection between rank 0 and rank 2 broke: Connection reset by peer; other "
-              "ranks hear both");
+              "workers hear both");
     check_all(
         {{heard, heard, silent}, {heard, heard, heard}, {heard, heard, heard}}, -1,
         "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
-        "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
+        "(CommunicationOptions::timeout), as rank 0 hears it; other workers hear both");
     const Hearing data{Kind::data_broken, ECONNRESET};
     check_all({{heard, heard, heard}, {heard, heard, data}, {heard, heard, heard}}, -1,
               "the connection between rank 1 and rank 2 broke: Connection reset by peer; other "
-              "ranks hear both");
+              "workers hear both");
+  }
+
+  TEST_CASE("where only large questions have no answer, the network is to blame, and no rank") {
+    const Hearing narrow{Kind::narrow};
+    const auto check = [](const std::vector<Ballot>& ballots, const std::string& between) {
+      for (const auto& verdict : verdicts(ballots)) {
+        REQUIRE(verdict);
+        CHECK(verdict->failed_rank == -1);
+        CHECK(verdict->reason.starts_with("the network between " + between +
+                                          " loses large packets, though small ones pass"));
+      }
+    };
+    check({{heard, heard, heard}, {heard, heard, narrow}, {heard, narrow, heard}},
+          "rank 1 and rank 2");
+    check({{}, {narrow, heard, narrow}, {}}, "rank 0 and rank 1");  // alone
+    check({{heard, narrow}, {}}, "rank 0 and rank 1");
   }
 
   TEST_CASE("of two ranks, the other one has failed, unless its process is known to live") {
     check_all({{heard, reset}, {}}, 1, "lost the connection (Connection reset by peer)");
     check_all({{heard, silent}, {}}, 1,
               "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+    check_all({{heard, {Kind::broken, ECONNRESET, Process::refused}}, {}}, 1,
+              "lost the connection (Connection reset by peer); its port refuses calls: its process "
+              "has ended, or a firewall refuses them");
     const Hearing lives{Kind::broken, ECONNRESET, Process::lives};
     const std::string reason =
-        "the connection between rank 0 and rank 1 broke: Connection reset by peer; both processes "
-        "live";
+        "the connection between rank 0 and rank 1 broke: Connection reset by peer; a process "
+        "answers at the other one's port, that one or a successor";
     check_all({{heard, lives}, {}}, -1, reason);
     check_all({{}, {lives, heard}}, -1, reason);  // the other side
   }
 
   TEST_CASE("a rank that hears none of many others any more is alone") {
     check_all({{}, {silent, heard, unanswered}, {}}, 1,
-              "hears none of the other ranks any more: its network is cut, or all of them hang");
+              "hears none of the other workers any more: its network is cut, or all of them hang");
     check_all({{}, {closed, heard, closed}, {}}, 0,  // but those ended
               "closed the connection; lost as well: rank 2");
     // Rank 0 has spoken before the way was cut, and its ballot does not come.
@@ -146,7 +165,7 @@ TEST_SUITE("ballot") {
       ballots[3][4] = ballots[4][3] = reset;
       check_all(ballots, -1,
                 "the connection between rank 3 and rank 4 broke: Connection reset by peer; other "
-                "ranks hear both");
+                "workers hear both");
     }
     SUBCASE("a ballot that is missing is waited for, whichever rank hears the other") {
       Ballots mine(0, names(size));

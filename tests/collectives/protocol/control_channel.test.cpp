@@ -76,6 +76,21 @@ TEST_SUITE("control channel") {
     CHECK(rank_0.channel.peer(2).asked == at(4s));
   }
 
+  TEST_CASE("a large question gets an answer as large, which says no more for it") {
+    Conversation rank_0(0, 2), rank_1(1, 2);
+    rank_1.board.set({.call = "fit"});
+    rank_0.channel.ask(1, at(1s), true, true);
+    CHECK(rank_0.channel.peer(1).was_in_circle);
+    CHECK(rank_0.sent.back().second.length == ControlFrame::packet);
+    CHECK(rank_1.channel.take(0, rank_0.all.back().second, at(1s)));
+    CHECK(rank_1.sent.back().second.length == ControlFrame::packet);
+    CHECK(rank_0.channel.take(1, rank_1.all.back().second, at(2s)));
+    CHECK(rank_0.channel.peer(1).answered);
+    CHECK(rank_0.channel.peer(1).activity == "fit");
+    rank_0.channel.ask(1, at(3s));
+    CHECK_FALSE(rank_0.channel.peer(1).was_in_circle);
+  }
+
   TEST_CASE("an answer says what the rank is doing, and what comes from a peer is fit for a log") {
     Conversation rank_0(0, 2), rank_1(1, 2);
     rank_1.board.set(

@@ -24,11 +24,11 @@ std::string bytes_of(const ControlFrame& frame, const std::string& text = {}) {
 
 /// Rank 0 of three, and what it has sent.
 struct Watcher {
-  const std::vector<std::string> addresses{"a:1", "b:2", "c:3"};
+  const WorkerNames names{{"a:1", "b:2", "c:3"}};
   ActivityBoard board;
   FailureCause cause;
   std::vector<std::pair<int, Type>> sent;
-  FailureWatch watch{addresses, 0, board, cause,
+  FailureWatch watch{names, 0, board, cause,
                      [this](int to, const ControlFrame& frame, std::string_view) {
                        sent.emplace_back(to, frame.type);
                      }};
@@ -87,6 +87,4 @@ TEST_SUITE("failure watch") {
     CHECK(w.cause.get().failed_rank == 2);
     CHECK(w.cause.get().reason == "closed the connection; its process has ended");
   }
-
-  TEST_CASE("the name of a peer") { CHECK(peer_name({"a:1", "b:2"}, 1) == "rank 1 (b:2)"); }
 }

@@ -10,6 +10,7 @@
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
+#include "support/messages.hpp"
 #include "support/source_path.hpp"
 
 using namespace lockstep::detail;
@@ -27,17 +28,16 @@ void check_seed(const std::string& name, const std::string& bytes) {
   const std::string path = lockstep::testing::source_path("tests/fuzz/corpus/control/" + name);
   if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr)
     std::ofstream(path, std::ios::binary) << bytes;
-  std::ifstream file(path, std::ios::binary);
   CAPTURE(path);
-  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == bytes);
+  CHECK(lockstep_test::file_text(path) == bytes);
 }
 
 }  // namespace
 
 TEST_CASE("fuzz seeds: what peers say on a control connection") {
   const std::string probe = message(Type::probe);
-  const ControlFrame ready =
-      StartupAgreement::about(Type::ready, StartupRoster({"a:1", "b:2", "c:3"}, 0).processes());
+  const ControlFrame ready = StartupAgreement::about(
+      Type::ready, StartupRoster(WorkerNames({"a:1", "b:2", "c:3"}), 0).processes());
   check_seed("startup", char(100) + probe + message(Type::waiting, 2) +
                             message(ready.type, ready.value, ready.extra) + probe);
   check_seed("report", char(6) + probe + message(Type::abort, 2, 138, "closed the connection") +

@@ -105,7 +105,7 @@ TEST_SUITE("handshake") {
     }
     SUBCASE("an address") {
       other.addresses[2] = "d:4";
-      kind = "address of rank 2";
+      kind = "address of worker 2";
     }
     SUBCASE("version") { other.version = 9; }
     Handshake caller = call(other, 0);
@@ -138,6 +138,18 @@ TEST_SUITE("handshake") {
     CHECK(caller.outcome() == Outcome::at_work);
     CHECK(callee.outcome() == Outcome::stranger);
     CHECK(caller.theirs().addresses.empty());
+  }
+
+  TEST_CASE("a worker of an elastic job is told from other strangers, and told what differs") {
+    Handshake callee = Handshake::callee(worker(0), {});
+    callee.take(std::string("\x40\0\0\0", 4) + std::string(Hello::elastic_magic) + "\n0\n");
+    CHECK(callee.outcome() == Outcome::stranger);
+    CHECK(callee.problem() == Hello::is_elastic);
+    CHECK(callee.out() == Hello::fixed_words);
+    Handshake caller = call(worker(1), 0);
+    caller.take(Hello::elastic_words);
+    CHECK(caller.outcome() == Outcome::refused);
+    CHECK(caller.problem() == Hello::is_elastic);
   }
 
   TEST_CASE("strangers get no answer, and a process that calls itself notices") {

@@ -24,10 +24,12 @@ TEST_SUITE("hearing") {
                         silent,
                         {Kind::closed, 0, Process::lives},
                         unanswered,
-                        {Kind::data_broken, 5}};
+                        {Kind::data_broken, 5},
+                        {Kind::closed, 0, Process::refused},
+                        {Kind::narrow}};
     const std::string text = encode_ballot(ballot);
-    CHECK(text == "hlb-104s30000c+ud5");
-    CHECK(decode_ballot(text, 7) == ballot);
+    CHECK(text == "hlb-104s30000c+ud5c!n");
+    CHECK(decode_ballot(text, 9) == ballot);
   }
 
   TEST_CASE("what is no ballot is refused") {

@@ -51,7 +51,7 @@ TEST_SUITE("hello") {
     const Hello mine = hello(0, 1);
     Hello theirs = hello(1, 0);
     theirs.addresses[2] = "x\n\x1b[2J\x7f";
-    CHECK(difference(mine, theirs) == "has another cluster: rank 2 x??[2J?, this worker has c:3");
+    CHECK(difference(mine, theirs) == "has another cluster: worker 2 x??[2J?, this worker has c:3");
     theirs = hello(1, 0);
     theirs.properties[1].second = std::string(5000, 'y');
     CHECK(difference(mine, theirs) ==
@@ -74,12 +74,13 @@ TEST_SUITE("hello") {
     CHECK(difference_with(theirs, mine) == "has world size 3, this worker has 4");
     theirs = hello(1, 0);
     theirs.addresses[2] = "x:3";
-    CHECK(difference_with(mine, theirs) == "has another cluster: rank 2 x:3, this worker has c:3");
+    CHECK(difference_with(mine, theirs) ==
+          "has another cluster: worker 2 x:3, this worker has c:3");
     theirs = hello(1, 2);
-    CHECK(difference_with(mine, theirs) == "takes this worker for rank 2, but it is rank 0");
+    CHECK(difference_with(mine, theirs) == "takes this worker for worker 2, but it is worker 0");
     theirs = hello(0, 0);
     CHECK(difference_with(mine, theirs) ==
-          "has rank 0, as this worker has: two processes with one place in the cluster");
+          "is worker 0, as this process is: two processes with one place in the cluster");
     theirs = hello(1, 0);
     theirs.properties[1].second = "double";
     CHECK(difference_with(mine, theirs) == "has scalar double, this worker has float");

@@ -189,7 +189,7 @@ TEST_SUITE("inquiry") {
     cluster.talk();
     cluster.check_verdict(-1,
                           "the connection between rank 7 and rank 11 broke: Connection reset by "
-                          "peer; other ranks hear both");
+                          "peer; other workers hear both");
   }
 
   TEST_CASE("a rank that misses one that is no partner learns from others what it is about") {
@@ -278,9 +278,9 @@ TEST_SUITE("inquiry") {
         Cluster cluster(4);
         cluster.reset(a, b);
         cluster.talk();
-        cluster.check_verdict(-1,
-                              concat({"the connection between rank ", a, " and rank ", b,
-                                      " broke: Connection reset by peer; other ranks hear both"}));
+        cluster.check_verdict(
+            -1, concat({"the connection between rank ", a, " and rank ", b,
+                        " broke: Connection reset by peer; other workers hear both"}));
       }
   }
 
@@ -290,7 +290,7 @@ TEST_SUITE("inquiry") {
     cluster.talk();
     cluster.check_verdict(-1,
                           "the connection between rank 0 and rank 2 broke: Connection reset by "
-                          "peer; other ranks hear both");
+                          "peer; other workers hear both");
     Cluster two(2);
     two.inquiry(1).lose_data(0, 0, two.now());
     two.talk();
@@ -306,7 +306,7 @@ TEST_SUITE("inquiry") {
     cluster.check_verdict(
         -1,
         "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
-        "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
+        "(CommunicationOptions::timeout), as rank 0 hears it; other workers hear both");
   }
 
   TEST_CASE("a rank that none of the others hears, but that hears them, knows that it has failed") {

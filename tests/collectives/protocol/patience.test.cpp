@@ -18,8 +18,7 @@ struct Wait {
   explicit Wait(Milliseconds timeout, Milliseconds progress_limit = 600s, bool at_end = false)
       : channel(0, 4, board,
                 [this](int to, const ControlFrame&, std::string_view) { asked.push_back(to); }),
-        patience({0, "in all_reduce", timeout, progress_limit, addresses, &board, at_end},
-                 time(0s)) {}
+        patience({0, "in all_reduce", timeout, progress_limit, names, &board, at_end}, time(0s)) {}
 
   static Patience::Clock::time_point time(Milliseconds now) {
     return Patience::Clock::time_point(1h + now);
@@ -43,7 +42,7 @@ struct Wait {
   }
 
   std::vector<int> asked;
-  std::vector<std::string> addresses{"a:1", "b:2", "c:3", "d:4"};
+  WorkerNames names{{"a:1", "b:2", "c:3", "d:4"}};
   ActivityBoard board;
   ControlChannel channel;
   Patience patience;
@@ -149,16 +148,18 @@ TEST_SUITE("patience") {
     Wait wait(30s);
     CHECK(wait.at(1s).report.empty());
     wait.answer(1, 4s, -1, "fit, epoch 3, step 17, on_epoch_end of SaveImages");
-    CHECK(wait.at(5s).report ==
-          "rank 0 in all_reduce waits since 5 s for rank 1 (b:2), which is alive: fit, epoch 3, "
-          "step 17, on_epoch_end of "
-          "SaveImages; it counts as lost after 600 s (CommunicationOptions::progress_timeout)");
+    CHECK(
+        wait.at(5s).report ==
+        "worker 0 in all_reduce waits since 5 s for worker 1 (b:2), which is alive: fit, epoch 3, "
+        "step 17, on_epoch_end of "
+        "SaveImages; it counts as lost after 600 s (CommunicationOptions::progress_timeout)");
     CHECK(wait.at(6s).report.empty());
     CHECK(wait.patience.left(Wait::time(6s)) == 1s);
     CHECK(wait.at(9500ms).report.empty());
     CHECK(wait.patience.left(Wait::time(9500ms)) == 500ms);
     CHECK(wait.at(10s).report ==
-          "rank 0 in all_reduce waits since 10 s for rank 1 (b:2), which has not answered for 6 s; "
+          "worker 0 in all_reduce waits since 10 s for worker 1 (b:2), which has not answered for "
+          "6 s; "
           "it counts as lost "
           "after 30 s (CommunicationOptions::timeout)");
   }
@@ -174,7 +175,7 @@ TEST_SUITE("patience") {
     }
     CHECK(wait.asked == std::vector{1, 1, 2, 1, 3, 1, 3});
     const Patience::Advice advice = wait.at(5s);
-    CHECK(advice.report.find("waits since 5 s for rank 3 (d:4), which is alive: evaluate;") !=
+    CHECK(advice.report.find("waits since 5 s for worker 3 (d:4), which is alive: evaluate;") !=
           std::string::npos);
     CHECK(advice.reported == 3);
     for (Milliseconds now = 6s; now < 60s; now += 1s) {
@@ -193,7 +194,7 @@ TEST_SUITE("patience") {
     const auto advice = wait.at(15s);
     REQUIRE(advice.failure);
     CHECK(advice.failure->failed_rank == 1);
-    CHECK(advice.failure->reason.find("is alive and waits for rank 0") != std::string::npos);
+    CHECK(advice.failure->reason.find("is alive and waits for worker 0") != std::string::npos);
   }
 
   TEST_CASE("for one that has come to its end, a little while longer, for what is on its way") {
@@ -205,10 +206,11 @@ TEST_SUITE("patience") {
     CHECK_FALSE(wait.at(7999ms).failure);
     const auto advice = wait.at(8s);
     REQUIRE(advice.failure);
-    CHECK(advice.failure->reason ==
-          "came to its end while rank 0 in all_reduce still waits for it; all ranks must run the "
-          "same number of steps; "
-          "rank 0 is in load");
+    CHECK(
+        advice.failure->reason ==
+        "came to its end while worker 0 in all_reduce still waits for it; all workers must run the "
+        "same number of steps; "
+        "worker 0 is in load");
     CHECK(advice.failure->code == ExitCode::failure);
   }
 

@@ -23,7 +23,7 @@ std::string bytes_of(const ControlFrame& frame, const std::string& text = {}) {
 }
 /// Ready and go are said of the processes that all of these tests' workers know.
 ControlFrame frame_of(Type type) {
-  const StartupRoster roster({"a:1", "b:2", "c:3"}, 0);
+  const StartupRoster roster(WorkerNames({"a:1", "b:2", "c:3"}), 0);
   return type == Type::ready || type == Type::go ? StartupAgreement::about(type, roster.processes())
                                                  : ControlFrame{.type = type};
 }
@@ -34,7 +34,7 @@ const StartupRoster::Clock::time_point now(100s);
 /// One of three workers (or more), and what it has sent.
 struct Worker {
   explicit Worker(int rank, std::vector<std::string> addresses = {"a:1", "b:2", "c:3"})
-      : roster(std::move(addresses), rank),
+      : roster(WorkerNames(std::move(addresses)), rank),
         agreement(roster, [this](int to, const ControlFrame& frame, std::string_view) {
           sent.emplace_back(to, frame);
         }) {}

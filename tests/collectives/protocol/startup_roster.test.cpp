@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 TEST_SUITE("start-up roster") {
   const StartupRoster::Clock::time_point now(100s);
 
-  StartupRoster roster_of(int rank) { return {{"a:1", "b:2", "c:3"}, rank}; }
+  StartupRoster roster_of(int rank) { return {WorkerNames({"a:1", "b:2", "c:3"}), rank}; }
 
   void connect(StartupRoster & roster, int other) {
     roster.peer(other).connected = true;
@@ -19,13 +19,14 @@ TEST_SUITE("start-up roster") {
   TEST_CASE("those that are not there are named, with what is known of them") {
     StartupRoster roster = roster_of(1);
     CHECK(roster.describe_missing(now) ==
-          "rank 0 (a:1): no answer so far; rank 2 (c:3): has not connected yet");
+          "worker 0 (a:1): no answer so far; worker 2 (c:3): has not connected yet");
     CHECK(roster.first_missing(now) == 0);
     roster.peer(0).problem = "connection refused";
     roster.peer(2).turned_away = "was turned away";
-    CHECK(roster.describe_missing(now) ==
-          "rank 0 (a:1): connection refused; rank 2 (c:3): has not connected yet; before that it "
-          "was turned away");
+    CHECK(
+        roster.describe_missing(now) ==
+        "worker 0 (a:1): connection refused; worker 2 (c:3): has not connected yet; before that it "
+        "was turned away");
     connect(roster, 0);
     CHECK(roster.first_missing(now) == 2);
     CHECK_FALSE(roster.all_connected());
@@ -40,7 +41,7 @@ TEST_SUITE("start-up roster") {
     CHECK(roster.first_missing(now + 2s) ==
           0);  // rank 0 has not heard from all: that is all there is to know
     CHECK(roster.describe_missing(now + 4s) ==
-          "rank 0 (a:1): is connected, but silent since 4 s; rank 2 (c:3): is connected, but "
+          "worker 0 (a:1): is connected, but silent since 4 s; worker 2 (c:3): is connected, but "
           "silent since 4 s");
     roster.peer(0).heard = now + 4s;
     CHECK(roster.first_missing(now + 4s) == 2);
@@ -48,7 +49,7 @@ TEST_SUITE("start-up roster") {
 
   TEST_CASE("many ranks are asked less often, and may be silent for longer") {
     CHECK(roster_of(0).ask_interval() == 1s);
-    StartupRoster roster(std::vector<std::string>(64, "a:1"), 0);
+    StartupRoster roster(WorkerNames(std::vector<std::string>(64, "a:1")), 0);
     CHECK(roster.ask_interval() == 5s);
     for (int other = 1; other < 64; ++other) {
       connect(roster, other);
@@ -65,7 +66,8 @@ TEST_SUITE("start-up roster") {
     connect(roster, 1);
     connect(roster, 2);
     CHECK(roster.describe_missing(now) ==
-          "rank 1 (b:2): is here, but not yet connected to all others; rank 2 (c:3): is here, but "
+          "worker 1 (b:2): is here, but not yet connected to all others; worker 2 (c:3): is here, "
+          "but "
           "not yet connected to "
           "all others");
     roster.peer(1).waits_for = 2;
@@ -81,7 +83,7 @@ TEST_SUITE("start-up roster") {
   }
 
   TEST_CASE("of many ranks, one knows its contacts, and of others what rank 0 says") {
-    StartupRoster roster(std::vector<std::string>(12, "a:1"), 3);
+    StartupRoster roster(WorkerNames(std::vector<std::string>(12, "a:1")), 3);
     CHECK(roster.first_missing(now) == 0);
     CHECK(roster.missing(now).size() == 7);  // 0, and 1, 2, 4, 5, 7, 11
     for (const int other : {0, 1, 2, 4, 5, 7}) connect(roster, other);
@@ -91,7 +93,7 @@ TEST_SUITE("start-up roster") {
     CHECK(roster.all_connected());
     roster.peer(0).waits_for = 9;
     CHECK(roster.first_missing(now) == 9);
-    CHECK(roster.describe_missing(now) == "rank 9 (a:1): rank 0 (a:1) waits for it");
+    CHECK(roster.describe_missing(now) == "worker 9 (a:1): worker 0 (a:1) waits for it");
     // Which process a rank has met that is no contact is not its concern.
     const auto before = roster.processes();
     roster.peer(6).incarnation = 5;
@@ -107,21 +109,21 @@ TEST_SUITE("start-up roster") {
     third.peer(1).problem = "its name does not resolve";
     CHECK(third.complaints(0) == "1 2 its name does not resolve\n");
     first.hear_complaints(2, third.complaints(0));
-    CHECK(
-        first.describe_missing(now).starts_with("rank 1 (b:2): has not connected yet; rank 2 (c:3) "
-                                                "cannot reach it: its name does not resolve"));
+    CHECK(first.describe_missing(now).starts_with(
+        "worker 1 (b:2): has not connected yet; worker 2 (c:3) "
+        "cannot reach it: its name does not resolve"));
     CHECK(first.complaints(2).empty());
     second.hear_complaints(0, first.complaints(1));
     CHECK(second.describe_missing(now).ends_with(
-        "; rank 2 (c:3) cannot reach this worker: its name does not resolve"));
+        "; worker 2 (c:3) cannot reach this worker: its name does not resolve"));
     CHECK(second.timed_out(now, 300ms).reason.find("cannot reach this worker") !=
           std::string::npos);
     connect(first, 1);
     connect(first, 2);
     first.peer(2).waits_for = 1;
-    CHECK(
-        first.describe_missing(now).ends_with("rank 1 (b:2): rank 2 (c:3) waits for it, which it "
-                                              "cannot reach: its name does not resolve"));
+    CHECK(first.describe_missing(now).ends_with(
+        "worker 1 (b:2): worker 2 (c:3) waits for it, which it "
+        "cannot reach: its name does not resolve"));
     connect(third, 1);
     first.hear_complaints(2, third.complaints(0));
     CHECK(first.complaints(1).empty());
@@ -139,7 +141,7 @@ TEST_SUITE("start-up roster") {
     CHECK(failure.failed_rank == 0);
     CHECK(failure.address == "a:1");
     CHECK(failure.reason ==
-          "no answer so far; rank 2 (c:3): has not connected yet; the workers must all be there "
+          "no answer so far; worker 2 (c:3): has not connected yet; the workers must all be there "
           "within 300 ms "
           "(CommunicationOptions::startup_timeout)");
   }

@@ -176,9 +176,9 @@ void check_named_by_both(const Damage& damage, std::size_t count,
     CAPTURE(failure.reason);
     CHECK(failure.failed_rank == 1 - damage.to);
     CHECK(failure.code == ExitCode::lost_peer);
-    CHECK(failure.reason.find("came to rank " + std::to_string(damage.to) +
+    CHECK(failure.reason.find("came to worker " + std::to_string(damage.to) +
                               " with bits changed on the way") != std::string::npos);
-    CHECK(message_of(exception).find("rank " + std::to_string(1 - damage.to) + " (127.0.0.1:") !=
+    CHECK(message_of(exception).find("worker " + std::to_string(1 - damage.to) + " (127.0.0.1:") !=
           std::string::npos);
   }
 }

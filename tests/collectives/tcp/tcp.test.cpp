@@ -203,7 +203,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     CHECK(failure_of(thrown[0]).failed_rank == 0);
     const std::string said = captured.text();
     CAPTURE(said);
-    CHECK(contains(said, "rank 1 waits since 5 s for rank 0 (" + place.addresses[0] + "): "));
+    CHECK(contains(said, "worker 1 waits since 5 s for worker 0 (" + place.addresses[0] + "): "));
     CHECK(contains(said, "connection refused"));
   }
 
@@ -241,14 +241,14 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     std::string in_0, in_1;
     SUBCASE("world size") {
       places[1].addresses.push_back("127.0.0.1:9");
-      in_0 = "rank 1 (" + both[1] + ") has world size 3, this worker has 2";
-      in_1 = "rank 0 (" + both[0] + ") has another world size than this worker";
+      in_0 = "worker 1 (" + both[1] + ") has world size 3, this worker has 2";
+      in_1 = "worker 0 (" + both[0] + ") has another world size than this worker";
     }
     SUBCASE("properties") {
       places[0].properties = {{"scalar type", "float"}};
       places[1].properties = {{"scalar type", "double"}};
-      in_0 = "rank 1 (" + both[1] + ") has scalar type double, this worker has float";
-      in_1 = "rank 0 (" + both[0] + ") has scalar type float, this worker has double";
+      in_0 = "worker 1 (" + both[1] + ") has scalar type double, this worker has float";
+      in_1 = "worker 0 (" + both[0] + ") has scalar type float, this worker has double";
     }
     places[0].listen_socket = a.release();
     places[1].listen_socket = b.release();
@@ -289,7 +289,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     });
     CHECK(!thrown[0]);
     CHECK(!thrown[1]);
-    CHECK(contains(message_of(thrown[2]), "has another address of rank 1 than this worker"));
+    CHECK(contains(message_of(thrown[2]), "has another address of worker 1 than this worker"));
     CHECK(code_of(thrown[2]) == ExitCode::usage);
   }
 
@@ -416,7 +416,7 @@ TEST_SUITE("tcp, transfer") {
     });
     for (const auto& exception : thrown) {
       CHECK(contains(message_of(exception),
-                     "; rank 0 is in fit, epoch 1, step 3; rank 1 is in load"));
+                     "; worker 0 is in fit, epoch 1, step 3; worker 1 is in load"));
       CHECK(failure_of(exception).reason == failure_of(thrown[0]).reason);
       CHECK(failure_of(exception).failed_rank == failure_of(thrown[0]).failed_rank);
     }
@@ -428,7 +428,7 @@ TEST_SUITE("tcp, transfer") {
       ring.all_reduce(std::span(values));
     });
     for (const auto& exception : thrown)
-      CHECK(contains(failure_of(exception).reason, "is out of step: rank "));
+      CHECK(contains(failure_of(exception).reason, "is out of step: worker "));
   }
 
   TEST_CASE("a report from another thread ends a wait") {
@@ -460,6 +460,74 @@ TEST_SUITE("tcp, transfer") {
       CHECK(failure.reason == "a callback failed");
       CHECK(failure.code == ExitCode::usage);
     }
+  }
+
+  TEST_CASE("what was sent before a failure is taken, although the word of it comes first") {
+    bool is_taken = false;
+    for (int attempt = 0; attempt < 5 && !is_taken; ++attempt) {  // it has 200 ms
+      LocalCluster cluster(3);
+      std::atomic<bool> waits = false, is_told = false;
+      std::atomic<int> ended = 0;
+      run_threads(3, [&](int rank) {
+        Tcp tcp = Tcp::connect(cluster.place(rank), patient_options());
+        std::array<std::byte, 8> bytes{};
+        tcp.begin(Operation::broadcast);
+        try {
+          if (rank == 0) {
+            waits = true;
+            SpanFlow flow({}, bytes);
+            tcp.transfer(1, 1, flow);
+            is_taken = bytes.back() == std::byte{7};
+          } else if (rank == 1) {
+            while (!is_told) std::this_thread::sleep_for(1ms);
+            bytes.fill(std::byte{7});
+            SpanFlow flow(bytes, {});
+            tcp.transfer(0, 0, flow);
+          } else {
+            while (!waits) std::this_thread::sleep_for(1ms);
+            std::this_thread::sleep_for(50ms);
+            tcp.abort("a callback failed", ExitCode::failure);
+            std::this_thread::sleep_for(20ms);
+            is_told = true;
+          }
+        } catch (const CollectiveError&) {  // too slow
+        }
+        for (++ended; ended < 3;) std::this_thread::sleep_for(1ms);
+      });
+    }
+    CHECK(is_taken);
+  }
+
+  TEST_CASE("an event that came before a failure has come") {
+    struct Event final : ExternalEvent {
+      explicit Event(std::atomic<bool>& told) : is_told(told) {}
+      bool has_come() override {
+        if (std::exchange(asked, true)) return true;
+        is_told = true;  // the other rank fails, just when this one has looked in vain
+        std::this_thread::sleep_for(300ms);
+        return false;
+      }
+      void sleep(std::chrono::milliseconds) override {}
+      std::atomic<bool>& is_told;
+      bool asked = false;
+    };
+    std::atomic<bool> is_told = false, has_ended = false;
+    const auto thrown = run_ring(2, patient_options(), [&](TcpRing& ring) {
+      Tcp& tcp = ring.transport();
+      if (ring.rank() == 0) {
+        struct End {
+          std::atomic<bool>& flag;
+          ~End() { flag = true; }
+        } const end{has_ended};
+        Event event(is_told);
+        tcp.await(1, event);
+      } else {
+        while (!is_told) std::this_thread::sleep_for(1ms);
+        tcp.abort("a callback failed", ExitCode::failure);
+        while (!has_ended) std::this_thread::sleep_for(1ms);
+      }
+    });
+    CHECK_FALSE(thrown[0]);
   }
 
   TEST_CASE("a rank that ends without a word is lost to all others") {
@@ -700,7 +768,7 @@ TEST_SUITE("tcp, the end") {
       ring.close();
     });
     CHECK(contains(message_of(thrown[0]),
-                   "came to its end while rank 0 in barrier still waits for it"));
+                   "came to its end while worker 0 in barrier still waits for it"));
     CHECK(code_of(thrown[0]) == ExitCode::failure);
     CHECK(!thrown[1]);
   }

@@ -173,8 +173,8 @@ TEST_SUITE("tcp with tls") {
     CAPTURE(texts[1]);
     CHECK(contains(texts[0], first));
     CHECK(contains(texts[1], second));
-    CHECK(contains(texts[0], "rank 1 (127.0.0.1:"));
-    CHECK(contains(texts[1], "rank 0 (127.0.0.1:"));
+    CHECK(contains(texts[0], "worker 1 (127.0.0.1:"));
+    CHECK(contains(texts[1], "worker 0 (127.0.0.1:"));
   }
 
   TEST_CASE("a process with the certificate of another rank does not get a place") {
@@ -202,9 +202,10 @@ TEST_SUITE("tcp with tls") {
     CAPTURE(text);
     CHECK(message_of(thrown[1]).empty());
     CHECK(contains(text,
-                   "claims to be rank 1, with a certificate for rank-2.lockstep, and not for "
+                   "claims to be worker 1, with a certificate for rank-2.lockstep, and not for "
                    "rank-1.lockstep"));
-    CHECK(contains(captured.text(), "claims to be rank 1, with a certificate for rank-2.lockstep"));
+    CHECK(
+        contains(captured.text(), "claims to be worker 1, with a certificate for rank-2.lockstep"));
     CHECK_THROWS_AS((void)TcpRing::connect(places[1], with_files(two)), ConfigurationError);
   }
 
@@ -263,7 +264,7 @@ TEST_SUITE("tcp with tls") {
     CAPTURE(text);
     CHECK(message_of(thrown[1]).empty());
     CHECK(contains(text,
-                   "claims to be rank 1, worker 2, with a certificate for rank-1.lockstep, and not "
+                   "claims to be worker 2, with a certificate for rank-1.lockstep, and not "
                    "for rank-2.lockstep"));
   }
 
@@ -301,7 +302,7 @@ TEST_SUITE("tcp with tls") {
     for (const auto& exception : thrown) {
       const CollectiveFailure failure = failure_of(exception);
       CAPTURE(failure.reason);
-      CHECK(contains(message_of(exception), "rank "));
+      CHECK(contains(message_of(exception), "worker "));
       is_named = is_named || contains(failure.reason, "TLS refuses what has come");
     }
     CHECK(is_named);
@@ -318,7 +319,7 @@ TEST_SUITE("tcp with tls") {
       ring.all_reduce(std::span(values));
     });
     CHECK(failure_of(thrown[0]).failed_rank == 1);
-    CHECK(contains(message_of(thrown[0]), "rank 1 (127.0.0.1:"));
+    CHECK(contains(message_of(thrown[0]), "worker 1 (127.0.0.1:"));
   }
 
   TEST_CASE("at work, the port answers inside TLS only") {

@@ -25,9 +25,9 @@ TEST_SUITE("in_process") {
       group.member(rank).all_reduce(std::span(values));
     });
     for (const auto& exception : thrown)
-      CHECK(message_of(exception).find(
-                "replicas are out of step: rank 0 is in all_reduce of float, 12 bytes, rank 1 in "
-                "all_reduce of float, 16 bytes") != std::string::npos);
+      CHECK(message_of(exception).find("replicas are out of step: replica 0 is in all_reduce of "
+                                       "float, 12 bytes, replica 1 in "
+                                       "all_reduce of float, 16 bytes") != std::string::npos);
     group.reset();
     thrown = run_threads(3, [&](int rank) {
       std::vector<float> values(3);
@@ -37,7 +37,7 @@ TEST_SUITE("in_process") {
         group.member(rank).all_reduce(std::span(values));
     });
     for (const auto& exception : thrown)
-      CHECK(message_of(exception).find("rank 2 in barrier") != std::string::npos);
+      CHECK(message_of(exception).find("replica 2 in barrier") != std::string::npos);
     group.reset();
     rethrow_first(run_threads(3, [&](int rank) { group.member(rank).barrier(); }));
   }
@@ -50,10 +50,9 @@ TEST_SUITE("in_process") {
     CHECK(!thrown[1]);
     for (const int rank : {0, 2}) {
       const std::string message = message_of(thrown[static_cast<std::size_t>(rank)]);
-      CHECK(
-          message.find(
-              "barrier: rank 1 failed: this replica's thread did not come to barrier within 50 ms "
-              "(CommunicationOptions::progress_timeout)") == 0);
+      CHECK(message.find("barrier: replica 1 failed: this replica's thread did not come to barrier "
+                         "within 50 ms "
+                         "(CommunicationOptions::progress_timeout)") == 0);
     }
   }
 

@@ -53,6 +53,26 @@ TEST_SUITE("thread_barrier") {
     b.join();
   }
 
+  TEST_CASE("one that departs breaks the wait in which others are, or come, and no former one") {
+    ThreadBarrier barrier(2, 1000);
+    for (int round = 0; round < 2000; ++round) {
+      Outcome first{}, second{};
+      std::thread other([&] {
+        first = barrier.arrive_and_wait(0, 60s);
+        second = barrier.arrive_and_wait(0, 60s);
+      });
+      const Outcome mine = barrier.arrive_and_wait(1, 60s);
+      barrier.depart(1);
+      other.join();
+      REQUIRE(mine == Outcome::released);
+      REQUIRE(first == Outcome::released);
+      REQUIRE(second == Outcome::broken);
+      REQUIRE(barrier.departed() == 1);
+      barrier.reset();
+      REQUIRE(barrier.departed() == -1);
+    }
+  }
+
   TEST_CASE("breaking wakes those who sleep") {
     ThreadBarrier barrier(2, 1000);
     Outcome outcome{};

@@ -265,14 +265,14 @@ TEST_SUITE("tls session") {
     REQUIRE(s.agree());
     CHECK(s.callee->denies(1).empty());
     CHECK(s.callee->denies(2) ==
-          "claims to be rank 2, with a certificate for rank-1.lockstep, and not for "
+          "claims to be worker 2, with a certificate for rank-1.lockstep, and not for "
           "rank-2.lockstep");
-    CHECK(s.callee->denies(0, 1).empty());  // in a world without worker 0
-    CHECK(s.callee->denies(1, 2) ==
-          "claims to be rank 1, worker 2, with a certificate for rank-1.lockstep, and not for "
+    CHECK(s.callee->denies(1).empty());  // in a world without worker 0
+    CHECK(s.callee->denies(2) ==
+          "claims to be worker 2, with a certificate for rank-1.lockstep, and not for "
           "rank-2.lockstep");
-    CHECK(s.callee->denies(-1, 1).empty());
-    CHECK(s.callee->denies(-1, 0) ==
+    CHECK(s.callee->denies(1).empty());
+    CHECK(s.callee->denies(0) ==
           "claims to be worker 0, with a certificate for rank-1.lockstep, and not for "
           "rank-0.lockstep");
     CHECK(carry(s.line, *s.callee, *s.caller, "text") == "text");

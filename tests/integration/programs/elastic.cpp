@@ -15,6 +15,8 @@
 //   rounds=0             steps of a round, of LocalSGD
 //   diloco=0             DiLoCo instead
 //   leave=0              asks to be preempted in the step after which so many updates are made
+//   read_ms=0            before the model is compiled
+//   late_ms=0            after that, before fit
 //   freq=0               steps from one save to the next; 0: an epoch
 //   by_hand=24x13,16x47  alone: batches of 24 samples in 13 steps, then of 16 in 47, outside of fit
 // In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves. The last
@@ -36,6 +38,7 @@
 #include <vector>
 
 #include "lockstep/lockstep.hpp"
+#include "lockstep/strategies/elastic.hpp"
 #include "support/four_classes.hpp"
 
 namespace ls = lockstep;
@@ -143,6 +146,13 @@ void train(Numbers numbers) {
                                  .startup_timeout = std::chrono::seconds(30)},
        .sharded_updates = numbers["sharded"] != 0,
        .elastic = elastic});
+  const auto pass_time = [&](const char* name, const char* says) {
+    if (numbers[name] == 0) return;
+    std::puts(says);
+    std::fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::milliseconds(numbers[name]));
+  };
+  pass_time("read_ms", "reads its data");
   const Data classes;
   ls::Synchronization synchronization;
   if (numbers["rounds"] > 0 && numbers["diloco"] != 0)
@@ -150,6 +160,7 @@ void train(Numbers numbers) {
   else if (numbers["rounds"] > 0)
     synchronization = ls::LocalSGD{.steps = numbers["rounds"]};
   auto model = compiled(strategy, synchronization);
+  pass_time("late_ms", "has compiled");
   SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"]), .leave = numbers["leave"]};
   const auto data = samples_of(classes).batch(numbers["batch"]);
   const ls::FitOptions options{
@@ -187,7 +198,8 @@ int run(int argc, char** argv) {
                   {"steps", 20},   {"batch", 24},  {"step_ms", 0},    {"timeout_ms", 20'000},
                   {"replicas", 1}, {"auto", 0},    {"shared", 0},     {"linger_ms", 0},
                   {"inner", 0},    {"follows", 0}, {"sharded", 0},    {"freq", 0},
-                  {"rounds", 0},   {"diloco", 0},  {"leave", 0}};
+                  {"rounds", 0},   {"diloco", 0},  {"leave", 0},      {"read_ms", 0},
+                  {"late_ms", 0}};
   std::vector<Stretch> by_hand;
   for (int i = 1; i < argc; ++i) {
     const std::string_view text = argv[i];

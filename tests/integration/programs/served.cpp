@@ -1,7 +1,7 @@
-// Trains a small model with parameter servers: served FOLDER EPOCHS MILLISECONDS FILE. The folder
-// is for backups of the servers; a worker sleeps that long in each step, and at the end of the
-// fifth epoch and of all later ones it waits until the file is there. The subject of
-// served.test.cpp.
+// Trains a small model with parameter servers: served FOLDER EPOCHS MILLISECONDS FILE [SECONDS].
+// After so many seconds (20) a process that is silent counts as lost. The folder is
+// for backups of the servers; a worker sleeps that long in each step, and at the end of the fifth
+// epoch and of all later ones it waits until the file is there. The subject of served.test.cpp.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/dense.hpp"
-#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/regression.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -26,10 +26,11 @@ using Line = ls::Sequential<ls::Input<2>, ls::Dense<1>>;
 int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int, char** arguments) {
     const std::chrono::milliseconds pause(std::atoi(arguments[3]));
-    ls::ParameterServerStrategy strategy({.timeout = std::chrono::seconds(20),
-                                          .startup_timeout = std::chrono::seconds(60),
-                                          .backup_dir = arguments[1],
-                                          .backup_freq = 1});
+    ls::ParameterServerStrategy strategy(
+        {.timeout = std::chrono::seconds(arguments[5] != nullptr ? std::atoi(arguments[5]) : 20),
+         .startup_timeout = std::chrono::seconds(60),
+         .backup_dir = arguments[1],
+         .backup_freq = 1});
     std::vector<float> x, y;
     for (int i = 0; i < 64; ++i) {
       x.push_back(static_cast<float>(i % 8) / 8);

@@ -7,6 +7,7 @@
 // timeout_ms=20000 of an operation between workers shared=0 more units, and SGD in shared memory
 //                                                              (parameters change places) in place
 // of Adam over TCP sharded=0 whether each worker updates a share rounds=0 steps of DiLoCo's rounds
+// fits=1, each of an epoch more than the one before
 // corrupt=0 after so many updates, worker 1 has a bit that the others have not
 // fail=0 update with an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R
 // seen=N parameters_crc32c=HEX
@@ -119,14 +120,16 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
       .save_before_preemption = numbers["preempt"] != 0,
       .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail,
       .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
-  const ls::History history = model.fit(ls::from_tensor_slices(classes.x, classes.y)
-                                            .shuffle(classes.samples)
-                                            .repeat()
-                                            .batch(numbers["batch"]),
-                                        {.epochs = numbers["epochs"],
-                                         .verbose = numbers["verbose"],
-                                         .steps_per_epoch = numbers["steps"]},
-                                        plateau, slow, accident, backup);
+  ls::History history;
+  for (int fit = 1; fit <= numbers["fits"]; ++fit)
+    history = model.fit(ls::from_tensor_slices(classes.x, classes.y)
+                            .shuffle(classes.samples)
+                            .repeat()
+                            .batch(numbers["batch"]),
+                        {.epochs = numbers["epochs"] + fit - 1,
+                         .verbose = numbers["verbose"],
+                         .steps_per_epoch = numbers["steps"]},
+                        plateau, slow, accident, backup);
   if (strategy.is_chief())
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
                 history.epoch.empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
@@ -143,7 +146,7 @@ int run(int argc, char** argv) {
                   {"spin_on", 0}, {"progress_ms", 600'000},
                   {"corrupt", 0}, {"fail", 0},
                   {"verbose", 0}, {"sharded", 0},
-                  {"rounds", 0}};
+                  {"rounds", 0},  {"fits", 1}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');

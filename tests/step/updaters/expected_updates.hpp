@@ -14,7 +14,7 @@
 
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"

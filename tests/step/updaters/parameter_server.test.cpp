@@ -67,6 +67,9 @@ class TwoServers final : public ls::ParameterServers {
     }
   }
   void finish() override {}
+  bool settle(std::size_t, bool, std::span<const std::byte>, std::span<std::byte>) override {
+    return false;
+  }
   void abandon() noexcept override {}
   void say_goodbye() noexcept override {}
   void serve(ls::detail::ShardKeeper&) override {}

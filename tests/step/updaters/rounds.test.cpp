@@ -50,19 +50,18 @@ struct Setup {
 }  // namespace
 
 TEST_CASE("RoundsUpdater: a rank updates alone until the round ends") {
-  Setup<Twin> setup(ls::LocalSGD{.steps = 3});
+  Setup<Twin> setup(ls::LocalSGD{.steps = 4});
   const auto updater = setup.rank.updater();
-  CHECK(updater->name() == "LocalSGD(steps=3)");
+  CHECK(updater->name() == "LocalSGD(steps=4)");
   auto data = tiny_batches(15, 5);
   data.begin({});
   for (int step = 0; step < 3; ++step) {
     CAPTURE(step);
-    ls::detail::train_step(setup.rank.parts, *updater, data,
-                           {.iteration = step, .ends_round = false});
+    ls::detail::train_step(setup.rank.parts, *updater, data, {.iteration = step});
     const std::string expected = "backward( ) update 112 elements ";
     const bool is_last = step == 2;  // of the data, which ends the round
     CHECK(take_happened() == (is_last ? expected + "all-gather all-reduce " : expected));
-    CHECK(updater->steps_together() == (is_last ? std::optional<std::int64_t>(3) : std::nullopt));
+    CHECK(updater->missed_steps() == (is_last ? std::optional<std::int64_t>(0) : std::nullopt));
     // Gradients of 1 for 5 rows, and a learning rate of 0.5.
     CHECK(setup.weight() == doctest::Approx(-0.1 * (step + 1)));
     CHECK(setup.rank.workspace.status()[ls::detail::StatusBlock::samples] == (is_last ? 30 : 5));
@@ -94,10 +93,9 @@ TEST_CASE("RoundsUpdater: clipping by a norm, and a rank alone that has nothing 
   auto data = tiny_batches(10, 5);
   data.begin({});
   for (int step = 0; step < 2; ++step) {
-    ls::detail::train_step(rank.parts, *updater, data,
-                           {.iteration = step, .ends_round = step == 1});
+    ls::detail::train_step(rank.parts, *updater, data, {.iteration = step});
     CHECK(variables.parameters().values()[3] == doctest::Approx(-0.005 * (step + 1)));
-    CHECK(updater->steps_together().has_value() == (step == 1));
+    CHECK(updater->missed_steps().has_value() == (step == 1));
   }
 }
 

@@ -18,7 +18,7 @@
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"

@@ -17,8 +17,6 @@ class TestPackage(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        compiled = self.dependencies["lockstep"].options.compiled
-        toolchain.cache_variables["LOCKSTEP_TARGET"] = "compiled" if compiled else "lockstep"
         toolchain.generate()
 
     def build(self):

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -12,16 +14,25 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_format.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// The most bytes, of arrays or of anything else, that are read for a model whose state has
+/// `expected` bytes of arrays. The limit leaves room for the somewhat larger file of another model,
+/// so that its difference can be named. Without a model there is no limit.
+[[nodiscard]] constexpr std::uint64_t size_limit(std::optional<std::uint64_t> expected) noexcept {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max(), factor = 16,
+                          more = std::uint64_t{1} << 28;
+  if (!expected || *expected > (most - more) / factor) return most;
+  return factor * *expected + more;
+}
+
 inline constexpr std::array<char, 8> checkpoint_magic{'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
 /// Bytes of the header, as archive.hpp lists them.
 inline constexpr std::size_t checkpoint_header = 8 + 4 + 8 + 8 + 4 + 4;
-/// In format 1: magic, version, size of the payload, CRC-32C of the payload.
-inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;
 
 [[noreturn, gnu::cold]] inline void refuse_size(std::string_view what, std::uint64_t expected,
                                                 std::uint64_t got) {
@@ -29,17 +40,17 @@ inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;
                           ": the file is cut off or has grown"}));
 }
 
-/// The format version of a file of `size` bytes that begins with `head`. Throws DataError unless
-/// this library can read it.
-inline std::uint64_t checkpoint_version(std::span<const std::byte> head, std::uint64_t size) {
+/// Throws DataError unless a file of `size` bytes that begins with `head` is of this version.
+inline void check_checkpoint_version(std::span<const std::byte> head, std::uint64_t size) {
   if (head.size() < 12 ||
       std::memcmp(head.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
-    throw DataError(concat({"checkpoint: these ", size, " bytes are no lockstep checkpoint"}));
+    throw DataError(
+        concat({"checkpoint: these ", size, " bytes are no lockstep checkpoint",
+                format_note({reinterpret_cast<const char*>(head.data()), head.size()})}));
   const std::uint64_t version = get_number(head.data() + 8, 4);
-  if (version < 1 || version > checkpoint_format_version)
-    throw DataError(concat({"checkpoint: format version ", version, ", this library reads 1 to ",
+  if (version != checkpoint_format_version)
+    throw DataError(concat({"checkpoint: format version ", version, ", this library reads ",
                             checkpoint_format_version, ": use a newer lockstep"}));
-  return version;
 }
 
 /// Throws DataError unless a part of the file has the size that the header announces, and is no
@@ -56,11 +67,10 @@ inline void check_part(std::string_view what, std::uint64_t announced, std::uint
 /// Throws DataError unless a file of `size` bytes has the sizes that its header, in `head`, says.
 inline void check_checkpoint_size(std::span<const std::byte> head, std::uint64_t size,
                                   std::uint64_t limit) {
-  const bool is_first = checkpoint_version(head, size) == 1;
-  const std::size_t header = is_first ? checkpoint_header_1 : checkpoint_header;
+  check_checkpoint_version(head, size);
+  constexpr std::size_t header = checkpoint_header;
   if (head.size() < header) refuse_size("header", header, head.size());
   const std::uint64_t rest = size - header;
-  if (is_first) return check_part("state", get_number(head.data() + 12, 8), rest, limit);
   if (crc32c(head.first(header - 4)) != get_number(head.data() + header - 4, 4))
     throw DataError("checkpoint: damaged: the checksum of the header does not match");
   const std::uint64_t manifest = get_number(head.data() + 12, 8),

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -28,7 +28,7 @@ class Descriptor {
 
   /// Throws Error, "cannot <what>: ...", when the system call that gave `descriptor` has failed.
   static Descriptor checked(int descriptor, const char* what) {
-    if (descriptor < 0) throw Error(concat({"cannot ", what, ": ", std::strerror(errno)}));
+    if (descriptor < 0) throw Error(concat({"cannot ", what, ": ", system_error_text(errno)}));
     // 0, 1 and 2 will be replaced in the child, and may be free in a program that was started
     // without them.
     if (descriptor <= 2) {

@@ -58,7 +58,8 @@ inline int code_with_lost_output(const std::vector<LaunchedWorker>& workers, int
       log_line(
           concat({"error: the workers have ended, but not all of their output could be written to "
                   "stdout: ",
-                  std::strerror(error)}));
+                  std::strerror(error)}),
+          LogLevel::error);
       return static_cast<int>(ExitCode::failure);
     }
   return code;

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/cluster/accusations.hpp"
 #include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/core/config.hpp"
@@ -27,10 +26,10 @@ struct LaunchedWorker {
   WorkerProcess process;
   int restarts_left;
   ProcessEnd end{};
-  int order = 0;                                    ///< the first worker that ended is 1
-  bool by_peer = false;                             ///< it failed because another worker did
-  bool by_launcher = false;                         ///< it had been told to stop
-  std::optional<HungWorker> hung{};                 ///< it was killed for that
+  int order = 0;                      ///< the first worker that ended is 1
+  bool by_peer = false;               ///< it failed because another worker did
+  bool by_launcher = false;           ///< it had been told to stop
+  std::optional<std::string> hung{};  ///< it was killed for that: "lost to worker 0 (...)"
   std::optional<Clock::time_point> lost_another{};  ///< and has not connected since
   bool keeps_others_waiting = false;                ///< since they were told to stop
   bool has_agreed_to_stop = false;
@@ -70,8 +69,7 @@ struct LaunchedWorker {
     if (!hung && process.is_remote() && end.code == 255)
       return "exit code 255 of ssh: it could not connect, or lost the connection";
     if (!hung) return end.text();
-    if (hung->lost_to < 0) return "told to stop, it kept the others waiting, and was killed";
-    return concat({"lost to worker ", hung->lost_to, " (", hung->why, ") and killed"});
+    return concat({*hung, " and killed"});
   }
 };
 

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -90,10 +91,17 @@ class WorkerProcess {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
+    // A port can be had of an interface that is down, too; it cannot be called.
+    const Descriptor caller =
+        Descriptor::checked(::socket(AF_INET, SOCK_DGRAM, 0), "make a socket");
     if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         ::listen(listener_.get(), 1024) != 0 ||
-        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-      throw Error(concat({"cannot listen on a port of 127.0.0.1: ", std::strerror(errno)}));
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+        ::connect(caller.get(), reinterpret_cast<sockaddr*>(&address), size) != 0)
+      throw Error(
+          concat({"workers of one machine meet at a port of 127.0.0.1, which cannot be used "
+                  "here: ",
+                  std::strerror(errno), "; turn the loopback network on (ip link set lo up)"}));
     address_ = concat({"127.0.0.1:", ntohs(address.sin_port)});
   }
 
@@ -144,6 +152,10 @@ class WorkerProcess {
       arguments.insert(arguments.begin(), "env");  // finds ssh
       path = "/usr/bin/env";
     }
+    const std::string_view failure =
+        path == running_program
+            ? "cannot run the program: it is found by /proc/self/exe, so /proc must be mounted\n"
+            : "cannot run the program\n";
     const auto argv = pointers(arguments);
     const auto envp = pointers(environment);
     const pid_t parent = ::getpid();
@@ -172,8 +184,7 @@ class WorkerProcess {
         ::fcntl(note.write.get(), F_SETFD, 0);
       }
       ::execve(path.c_str(), argv.data(), envp.data());
-      constexpr std::string_view text = "cannot run the program\n";
-      (void)!::write(STDERR_FILENO, text.data(), text.size());
+      (void)!::write(STDERR_FILENO, failure.data(), failure.size());
       ::_exit(127);
     }
     ::setpgid(process, process);
@@ -188,11 +199,22 @@ class WorkerProcess {
   /// How the process has ended, when it has.
   [[nodiscard]] std::optional<ProcessEnd> reap() noexcept {
     int status = 0;
-    if (!lives_ || ::waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
+    do {
+      if (!lives_ || ::waitpid(process_, &status, WNOHANG | WUNTRACED | WCONTINUED) != process_)
+        return std::nullopt;
+      stopped_since_.reset();
+      if (WIFSTOPPED(status)) stopped_since_ = std::chrono::steady_clock::now();
+    } while (WIFSTOPPED(status) || WIFCONTINUED(status));
     lives_ = false;
     if (WIFSIGNALED(status))
       return ProcessEnd{.code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
     return ProcessEnd{.code = WEXITSTATUS(status)};
+  }
+
+  /// Since when it is known to be stopped (SIGSTOP), if it is. (Of one on another host: its ssh.)
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> stopped_since()
+      const noexcept {
+    return stopped_since_;
   }
 
   /// SIGKILL is for its children, too. On another host, the worker dies with the connection.
@@ -286,6 +308,7 @@ class WorkerProcess {
   Descriptor listener_;
   pid_t process_ = -1;
   bool lives_ = false;
+  std::optional<std::chrono::steady_clock::time_point> stopped_since_;
   std::array<PrefixedStream, 2> output_;
   int output_failure_ = 0;  // of the processes before this one
   Descriptor commands_;     // to a worker on another host

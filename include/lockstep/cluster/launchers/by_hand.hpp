@@ -16,6 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   claim.variables = settings_text(
       environment, {"LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
   claim.missing = unset_text(environment, {"LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
+  claim.is_alone = is_world_of_one(environment, "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE");
   if (!claim.missing.empty()) return claim;
   read_place(environment, "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", claim);
   claim.address = text_of(environment, "LOCKSTEP_MEETING_ADDRESS");

@@ -22,6 +22,7 @@ struct LauncherClaim {
   std::string job{};        ///< tells jobs apart that meet on one machine
   std::string variables{};  ///< "RANK=1, WORLD_SIZE=4"
   std::string missing{};    ///< what there should be besides, as a sentence; empty: the claim holds
+  bool is_alone = false;    ///< one process is the whole world: it needs nothing besides
 };
 
 /// A launcher, and how its variables are read. Nothing is claimed where none of them is set.
@@ -47,6 +48,13 @@ struct LauncherVariables {
 [[nodiscard, gnu::cold]] int number_of(const Environment& environment, const char* name, int least,
                                        int most);
 
+/// Whether the variable of the size says 1, and that of the rank 0 or nothing.
+[[nodiscard]] inline bool is_world_of_one(const Environment& environment, const char* rank,
+                                          const char* size) {
+  const std::string given = text_of(environment, rank);
+  return text_of(environment, size) == "1" && (given.empty() || given == "0");
+}
+
 inline constexpr int most_ranks = 65'536;
 
 /// Reads rank and size, which must both be set.
@@ -66,6 +74,6 @@ inline constexpr int most_ranks = 65'536;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/launchers/claim.ipp"
 #endif

@@ -17,6 +17,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   if (claim.variables.empty()) return std::nullopt;
   claim.missing =
       unset_text(environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
+  claim.is_alone = is_world_of_one(environment, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES");
   if (!claim.missing.empty()) return claim;
   read_place(environment, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", claim);
   claim.address = text_of(environment, "JAX_COORDINATOR_ADDRESS");

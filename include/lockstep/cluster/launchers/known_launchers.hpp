@@ -27,6 +27,6 @@ struct NamedClaim {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/launchers/known_launchers.ipp"
 #endif

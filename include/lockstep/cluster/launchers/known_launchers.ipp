@@ -57,7 +57,7 @@ LOCKSTEP_INLINE std::optional<NamedClaim> claim_of_launchers(const Environment& 
     if (!claim) continue;
     NamedClaim named{launcher.name, std::move(*claim), launcher.may_start_launchers};
     if (!named.claim.missing.empty()) {
-      if (incomplete.empty())
+      if (incomplete.empty() && !named.claim.is_alone)
         incomplete = concat(
             {named.text(), ": ", named.claim.missing,
              is_list(named.claim.missing) ? " are missing; set them" : " is missing; set it"});

@@ -19,8 +19,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
     return std::nullopt;
   claim.missing = unset_text(environment,
                              {"PET_NODE_RANK", "PET_NNODES", "PET_MASTER_ADDR", "PET_MASTER_PORT"});
-  if (!claim.missing.empty()) return claim;
   const std::string processes = text_of(environment, "PET_NPROC_PER_NODE");
+  claim.is_alone = is_world_of_one(environment, "PET_NODE_RANK", "PET_NNODES") &&
+                   (processes.empty() || processes == "1");
+  if (!claim.missing.empty()) return claim;
   if (!processes.empty() && processes.find_first_not_of("0123456789") == std::string::npos &&
       processes != "1") {
     claim.missing = concat(

@@ -21,6 +21,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   claim.variables =
       settings_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
   claim.missing = unset_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
+  claim.is_alone = is_world_of_one(environment, "RANK", "WORLD_SIZE");
   if (!claim.missing.empty()) return claim;
   read_place(environment, "RANK", "WORLD_SIZE", claim);
   // torchrun itself listens on that port for as long as its workers live.

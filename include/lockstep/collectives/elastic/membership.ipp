@@ -20,13 +20,13 @@
 #include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
-#include "lockstep/collectives/host/wake_pipe.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
+#include "lockstep/core/wake_pipe.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -75,7 +75,10 @@ class Membership::Impl {
     formation_.begin(address, begin);
     newcomer_ = false;
     wake_.wake();
-    const auto is_over = [&] { return formation_.stage() != Stage::forming || !failure_.empty(); };
+    differs_.clear();
+    const auto is_over = [&] {
+      return formation_.stage() != Stage::forming || !failure_.empty() || !differs_.empty();
+    };
     while (!changed_.wait_for(lock, std::chrono::seconds(5), is_over)) {
       const std::string text = formation_.waiting(Clock::now());
       lock.unlock();
@@ -83,6 +86,7 @@ class Membership::Impl {
       lock.lock();
     }
     if (!failure_.empty()) throw Error(concat({"the thread that talks with others: ", failure_}));
+    if (!differs_.empty()) throw ConfigurationError(differs_);
     if (formation_.stage() == Stage::failed)
       throw CollectiveError({.operation = "start-up",
                              .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
@@ -233,6 +237,11 @@ class Membership::Impl {
     }
     if (!called.talk->problem().empty())
       complaints_.line(concat({"start-up: worker ", slot, " ", called.talk->problem()}), now);
+    if (called.talk->is_fixed() && !secret_.is_set()) {  // with a secret it would have to prove it
+      differs_ = concat({"start-up: worker ", slot, " ", called.talk->problem(),
+                         ": give all workers the same options"});
+      changed_.notify_all();
+    }
     if (called.talk->is_open() && (called.has_answered || now - called.since < introduction))
       return;
     hang_up(slot, called);
@@ -269,6 +278,7 @@ class Membership::Impl {
   std::atomic<bool> newcomer_ = false;
   std::atomic<bool> stops_ = false;
   std::string failure_;  // of the thread
+  std::string differs_;  // another worker has no elastic job
   detail::RareLog complaints_, refusals_;
   detail::FormationCallers callers_;
   std::thread thread_;

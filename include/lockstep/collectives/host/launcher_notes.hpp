@@ -35,6 +35,6 @@ void note_stopping() noexcept;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/host/launcher_notes.ipp"
 #endif

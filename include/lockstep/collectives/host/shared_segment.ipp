@@ -11,6 +11,7 @@
 
 #include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -25,7 +26,7 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint6
   SharedSegment segment;
   segment.descriptor_ = ::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (segment.descriptor_ < 0)
-    throw Error(concat({"cannot make shared memory: ", std::strerror(errno)}));
+    throw Error(concat({"cannot make shared memory: ", system_error_text(errno)}));
   segment.name_ = {
       .process = ::getpid(), .descriptor = segment.descriptor_, .size = size, .cookie = cookie};
   // No process can make it shorter under the feet of those that have mapped it.
@@ -41,7 +42,7 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   const std::string path = concat({"/proc/", name.process, "/fd/", name.descriptor});
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0)
-    throw Error(concat({"cannot open shared memory as ", path, ": ", std::strerror(errno)}));
+    throw Error(concat({"cannot open shared memory as ", path, ": ", system_error_text(errno)}));
   struct Closer {
     int descriptor;
     ~Closer() { ::close(descriptor); }

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 
@@ -51,10 +52,11 @@ class MeetingConnection {
   }
   /// Why it has ended, where only one side speaks TLS, or the two sides' TLS do not fit together.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
+  /// Whether it has ended because the other side is a worker that has no elastic job.
+  [[nodiscard]] bool is_fixed() const noexcept { return is_fixed_; }
   /// See TlsSession.
-  [[nodiscard]] std::string denies(int rank) const { return denies(rank, rank); }
-  [[nodiscard]] std::string denies(int rank, int worker) const {
-    return tls_ == nullptr ? std::string() : tls_->denies(rank, worker);
+  [[nodiscard]] std::string denies(int worker) const {
+    return tls_ == nullptr ? std::string() : tls_->denies(worker);
   }
 
   /// Reads what has come; closes at the end of the stream, or for a message of more than `longest`
@@ -117,15 +119,23 @@ class MeetingConnection {
   // worker has none.
   void refuse() {
     constexpr char alert = 21, handshake = 22;
+    is_fixed_ = in_.starts_with(Hello::magic) || in_.starts_with(Hello::fixed_words);
+    if (is_fixed_) {
+      problem_ = Hello::is_fixed;
+      if (in_.starts_with(Hello::magic)) send_words(Hello::elastic_words);
+    }
     if (tls_ == nullptr && (in_[0] == alert || in_[0] == handshake) && in_[1] == 3) {
       problem_ =
           "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or "
           "CommunicationOptions::tls) must be the same on all workers";
       constexpr std::string_view words = "lockstep: no TLS\n";
-      if (in_[0] == handshake)
-        (void)!::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL);
+      if (in_[0] == handshake) send_words(words);
     }
     close();
+  }
+  void send_words(std::string_view words) {
+    (void)!(tls_ != nullptr ? tls_->write(words.data(), words.size())
+                            : ::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL));
   }
 
   [[nodiscard]] std::size_t length() const noexcept {
@@ -140,6 +150,7 @@ class MeetingConnection {
   std::string in_;
   std::string out_;
   std::string problem_;
+  bool is_fixed_ = false;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -48,6 +48,6 @@ inline constexpr int meeting_ports = 8;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/meeting/meeting.ipp"
 #endif

@@ -9,6 +9,7 @@
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -22,10 +23,10 @@ LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
     listening = listen_for_meeting(meeting_host, options.bind_address, 0);
     if (!listening.is_open())
       throw Error(
-          concat({"cannot listen on a port for the other workers: ", std::strerror(errno)}));
+          concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
     port.keep(listening.get());
     if (!port.is_set())
-      throw Error(concat({"cannot keep a port for the other workers: ", std::strerror(errno)}));
+      throw Error(concat({"cannot keep a port for the other workers: ", system_error_text(errno)}));
   }
   return port_of(own_name(listening.get()));
 }

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-inline constexpr std::string_view meeting_magic = "lockstep-meeting-1";
+inline constexpr std::string_view meeting_magic = Hello::elastic_magic;
 
-[[nodiscard, gnu::cold]] inline std::string hex_text(std::string_view bytes) {
+[[nodiscard, gnu::cold]] inline std::string hex_of(std::string_view bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
   for (const char c : bytes) {
@@ -42,7 +43,7 @@ struct MeetingHello {
   std::string nonce{};  ///< in hexadecimal digits
 
   [[nodiscard]] static MeetingHello make(const ClusterSecret& secret) {
-    return {.has_secret = secret.is_set(), .nonce = hex_text(make_nonce())};
+    return {.has_secret = secret.is_set(), .nonce = hex_of(make_nonce())};
   }
   [[nodiscard]] std::string text() const {
     return concat({meeting_magic, "\n", has_secret ? 1 : 0, "\n", nonce, "\n"});
@@ -64,7 +65,7 @@ class MeetingSeal {
   [[nodiscard]] std::string sealed(std::string_view role, std::string message) const {
     if (!secret_.is_set()) return message;
     const std::string proof = secret_.prove(role, hellos_ + message);
-    return message + hex_text(proof) + "\n";
+    return message + hex_of(proof) + "\n";
   }
   /// Without the proof; nothing when it is wrong.
   [[nodiscard]] std::optional<std::string> opened(std::string_view role,

@@ -23,6 +23,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -131,7 +132,7 @@ using SocketName = sockaddr_storage;
     return MeetingSocket();
   };
   MeetingSocket socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) return none(std::strerror(errno));
+  if (!socket.is_open()) return none(system_error_text(errno));
   if (::connect(socket.get(), plain(name), size_of(name)) != 0) {
     if (errno != EINPROGRESS) return none(std::strerror(errno));
     pollfd ready{socket.get(), POLLOUT, 0};

@@ -66,15 +66,15 @@ class Auto {
   std::variant<SharedMemory, Ring<Tcp>> collective_;
 };
 
-LOCKSTEP_INSTANCE(class HierarchicalGroup<Auto>);
-LOCKSTEP_INSTANCE(class Hierarchical<Auto>);
-LOCKSTEP_INSTANCE(class HierarchicalGroup<SharedMemory>);
-LOCKSTEP_INSTANCE(class Hierarchical<SharedMemory>);
-LOCKSTEP_INSTANCE(class HierarchicalGroup<Ring<Tcp>>);
-LOCKSTEP_INSTANCE(class Hierarchical<Ring<Tcp>>);
+LOCKSTEP_EXTERN(class HierarchicalGroup<Auto>);
+LOCKSTEP_EXTERN(class Hierarchical<Auto>);
+LOCKSTEP_EXTERN(class HierarchicalGroup<SharedMemory>);
+LOCKSTEP_EXTERN(class Hierarchical<SharedMemory>);
+LOCKSTEP_EXTERN(class HierarchicalGroup<Ring<Tcp>>);
+LOCKSTEP_EXTERN(class Hierarchical<Ring<Tcp>>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/auto.ipp"
 #endif

@@ -20,7 +20,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-// (Bodies stand outside of their classes, so that lockstep::compiled can hold the usual instances.)
+// (Bodies stand outside of their classes, so that the library can hold the usual instances.)
 
 /// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums
 /// are formed inside each process first (each level keeps the order of Partition), so that the bits
@@ -240,10 +240,8 @@ void Hierarchical<Outer>::outside(FunctionRef<void(Outer&)> f) {
     group_->progress_.wait();
     f(*group_->outer_);
   } catch (const CollectiveError& error) {
-    CollectiveFailure failure = error.failure();
-    if (failure.failed_rank > 0) failure.failed_rank *= local_size();
-    group_->inner_.abort(failure);
-    throw CollectiveError(failure);
+    group_->inner_.abort(error.failure());
+    throw;
   } catch (const Error& error) {
     inner_.abort(error.what(), error.exit_code());
     throw;

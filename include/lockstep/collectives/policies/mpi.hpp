@@ -108,7 +108,7 @@ class Mpi {
   /// Ends all processes of the job, this one included, with exit code `code`.
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
     try {
-      log_line(concat({"rank ", rank(), " ends the job: ", reason}));
+      log_line(concat({"worker ", rank(), " ends the job: ", reason}));
     } catch (...) {  // out of memory
     }
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
@@ -124,7 +124,7 @@ class Mpi {
       if (MPI_Test(&request, &all_have_come, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
       if (all_have_come != 0) break;
       if (std::chrono::steady_clock::now() > end)
-        return log_line(concat({"rank ", rank(), ": not all ranks came to their end within ",
+        return log_line(concat({"worker ", rank(), ": not all workers came to their end within ",
                                 state_->timeout.count(), " ms"}));
     }
     MPI_Comm_free(&state_->group);

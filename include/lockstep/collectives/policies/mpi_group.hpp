@@ -97,7 +97,7 @@ struct MpiGroup {
     for (std::size_t i = 0; i < properties.size(); ++i)
       if (least[i] != greatest[i])
         throw ConfigurationError(concat({"the workers differ in '", properties[i].first,
-                                         "', which must be the same; rank ", rank, " has '",
+                                         "', which must be the same; worker ", rank, " has '",
                                          properties[i].second, "'"}));
   }
 
@@ -113,8 +113,8 @@ struct MpiGroup {
   void end_job(const char* what, std::chrono::milliseconds limit) const noexcept {
     try {
       log_line(concat(
-          {"rank ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
-           " ms; another rank hangs, or is busy for longer than CommunicationOptions allow"}));
+          {"worker ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
+           " ms; another worker hangs, or is busy for longer than CommunicationOptions allow"}));
     } catch (...) {  // out of memory
     }
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::lost_peer));

@@ -21,6 +21,6 @@ NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view host = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/neighbour_pipes.ipp"
 #endif

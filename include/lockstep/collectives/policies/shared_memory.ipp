@@ -59,11 +59,12 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   const auto slot = [this](int r) -> const Slot& { return homes_[r].slots[arrivals_ % 2]; };
   for (int r = 1; r < size_; ++r)
     if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
-      tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", to_string(slot(0).call),
-                                   ", rank ", r, " in ", to_string(slot(r).call),
-                                   "; all ranks must call the same operations with equal lengths",
-                                   tcp_.calls()}),
-                 .code = ExitCode::failure});
+      tcp_.fail(
+          {.reason = concat(
+               {"workers are out of step: ", tcp_.name(0), " is in ", to_string(slot(0).call), ", ",
+                tcp_.name(r), " in ", to_string(slot(r).call),
+                "; all workers must call the same operations with equal lengths", tcp_.calls()}),
+           .code = ExitCode::failure});
   find_arrays();
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/hearing.hpp"
@@ -67,9 +68,9 @@ class Ballots {
 
   /// Empty when all ranks are well.
   [[nodiscard]] std::optional<CollectiveFailure> verdict() const {
-    if (hears_none())
-      return failed(
-          rank_, "hears none of the other ranks any more: its network is cut, or all of them hang");
+    const auto is_narrow = [](const Hearing& h) { return h.kind == Hearing::Kind::narrow; };
+    if (auto network = first_disconnected(is_narrow)) return network;
+    if (hears_none()) return failed(rank_, hears_no_worker);
     std::vector<int> lost;
     int worst = -1, most = 0;
     for (int x = 0; x < size(); ++x) {
@@ -86,14 +87,19 @@ class Ballots {
         return disconnected(1 - worst, worst, evidence);
       return failed(worst, reason(evidence) + as_well(lost, worst));
     }
+    return first_disconnected([](const Hearing& h) { return !h.is_well(); });
+  }
+
+ private:
+  template <class Condition>
+  [[nodiscard]] std::optional<CollectiveFailure> first_disconnected(Condition condition) const {
     for (int a = 0; a < size(); ++a)
       for (int b = 0; b < size(); ++b)
-        if (has(a) && are_control_partners(a, b, size()) && !hearing(a, b).is_well())
+        if (has(a) && are_control_partners(a, b, size()) && condition(hearing(a, b)))
           return disconnected(a, b, hearing(a, b));
     return std::nullopt;
   }
 
- private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   [[nodiscard]] int size() const { return static_cast<int>(ballots_.size()); }
   [[nodiscard]] const Hearing& hearing(int by, int of) const {
@@ -157,7 +163,8 @@ class Ballots {
                           : h.kind == Hearing::Kind::silent ? 1
                                                             : 0;
       return of_kind + (h.process == Hearing::Process::lives ? 10 : 0) +
-             (h.process == Hearing::Process::ended ? 20 : 0);
+             (h.process == Hearing::Process::refused ? 20 : 0) +
+             (h.process == Hearing::Process::ended ? 30 : 0);
     };
     Hearing result;
     int heaviest = -1;
@@ -182,29 +189,31 @@ class Ballots {
   [[nodiscard]] static std::string what_happened(const Hearing& h) {
     switch (h.kind) {
       case Hearing::Kind::silent:
-        return concat(
-            {"was silent for more than ", h.detail, " ms (CommunicationOptions::timeout)"});
+        return was_silent(h.detail);
       case Hearing::Kind::unanswered:
-        return "does not answer";
+      case Hearing::Kind::narrow:
+        return does_not_answer;
       case Hearing::Kind::broken:
       case Hearing::Kind::data_broken:
-        if (h.detail != 0) return concat({"lost the connection (", fault(h.detail), ")"});
+        if (h.detail != 0) return lost_the_connection(fault(h.detail));
         break;
       case Hearing::Kind::closed:
       case Hearing::Kind::heard:
       case Hearing::Kind::left:
         break;
     }
-    return "closed the connection";
+    return closed_the_connection;
   }
 
   [[nodiscard]] static std::string reason(const Hearing& h) {
-    return what_happened(h) + (h.process == Hearing::Process::ended   ? "; its process has ended"
-                               : h.process == Hearing::Process::lives ? "; its process lives"
-                                                                      : "");
+    const char* process = "";
+    if (h.process == Hearing::Process::ended) process = process_has_ended;
+    if (h.process == Hearing::Process::refused) process = port_refuses;
+    if (h.process == Hearing::Process::lives) process = port_answers;
+    return what_happened(h) + process;
   }
 
-  // "; lost as well: rank 2 (c:3), rank 5 (f:6)", if others are. The text must fit into a message,
+  // "; lost as well: worker 2 (c:3), worker 5 (f:6)", if so. The text must fit into a message,
   // as all ranks shall have the same.
   [[nodiscard]] std::string as_well(const std::vector<int>& lost, int named) const {
     constexpr std::size_t most = 16, longest = ControlFrame::longest - 300;  // with the reason
@@ -229,9 +238,14 @@ class Ballots {
   }
 
   [[nodiscard]] CollectiveFailure disconnected(int a, int b, const Hearing& h) const {
-    const char* const others = size() > 2 ? "; other ranks hear both" : "; both processes live";
+    const char* const others = size() > 2     ? others_hear_both
+                               : h.is_heard() ? both_live
+                                              : one_or_successor;
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
+    if (h.kind == Hearing::Kind::narrow)
+      return failed(-1,
+                    concat({"the network between ", first, " and ", second, loses_large_packets}));
     if (h.is_quiet())
       return failed(
           -1, concat({"the network between ", first, " and ", second, " is cut: ", names_[index(b)],

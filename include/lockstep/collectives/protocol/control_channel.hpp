@@ -48,6 +48,7 @@ class ControlChannel {
     std::int32_t answers = 0;    ///< the number of the last one that it answered
     bool answered = true;        ///< all questions
     Clock::time_point asked{};   ///< when the first unanswered question was asked
+    bool was_in_circle = false;  ///< then, all had long answered and waited for each other
     int waits_for = -1;          ///< what it answered: a rank, or -1
     std::string activity{};      ///< what it is doing, by its last answer; printable
     Clock::time_point heard{};   ///< when the last message of it came
@@ -100,10 +101,17 @@ class ControlChannel {
   /// it.
   void set_awaited(int rank) noexcept { awaited_.store(rank, std::memory_order_relaxed); }
 
-  /// Asks a peer whether it is there; until it answers, it has not `answered`.
-  void ask(int other, Clock::time_point now) {
-    if (std::exchange(peer(other).answered, false)) peer(other).asked = now;
-    post(other, {.type = ControlFrame::Type::probe, .extra = ++peer(other).questions});
+  /// Asks a peer whether it is there; until it answers, it has not `answered`. A large question,
+  /// and its answer, fill a packet of Ethernet: on a way that loses such packets, nothing passes
+  /// any more.
+  void ask(int other, Clock::time_point now, bool in_circle = false, bool large = false) {
+    Peer& p = peer(other);
+    if (std::exchange(p.answered, false)) {
+      p.asked = now;
+      p.was_in_circle = in_circle;
+    }
+    post(other, {.type = ControlFrame::Type::probe, .extra = ++p.questions},
+         std::string(large ? ControlFrame::packet : 0, ' '));
   }
 
   /// Tells all partners.
@@ -198,13 +206,14 @@ class ControlChannel {
         reported_->code = failure_code(frame.extra);
         break;
       case ControlFrame::Type::probe:
-        answer(from, frame.extra);
+        answer(from, frame.extra, message.text.size());
         break;
       case ControlFrame::Type::waiting:
         p.answers = frame.extra;
         p.answered = p.answers == p.questions;
         p.waits_for = frame.value >= 0 && frame.value < size() ? frame.value : -1;
-        p.activity = printable(message.text, ControlFrame::longest);
+        p.activity = printable(message.text.substr(0, message.text.find_last_not_of(' ') + 1),
+                               ControlFrame::longest);
         break;
       case ControlFrame::Type::goodbye:
         endings_ += !std::exchange(p.goodbye, true);
@@ -235,14 +244,17 @@ class ControlChannel {
         tell(other, {.type = ControlFrame::Type::farewell});
   }
 
-  void answer(int to, std::int32_t question) const {
+  // With blanks, as long as the question.
+  void answer(int to, std::int32_t question, std::size_t length) const {
     const Activity activity = board_.get();
+    std::string text = activity == Activity{} ? std::string() : to_string(activity);
+    text.resize(std::max(text.size(), length), ' ');
     if (said_goodbye_ && !is_partner(to)) post(to, {.type = ControlFrame::Type::goodbye});
     post(to,
          {.type = ControlFrame::Type::waiting,
           .value = awaited_.load(std::memory_order_relaxed),
           .extra = question},
-         activity == Activity{} ? std::string() : to_string(activity));
+         text);
   }
 
   int rank_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
@@ -16,14 +17,8 @@
 #include "lockstep/collectives/protocol/inquiry.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-/// "rank 1 (b:2222)"
-[[nodiscard]] inline std::string peer_name(const std::vector<std::string>& addresses, int rank) {
-  return concat({"rank ", rank, " (", addresses[static_cast<std::size_t>(rank)], ")"});
-}
 
 /// The whole of a rank's part in noticing a failure, from bytes and ends of connections to the
 /// cause that all ranks name. After bytes have come, a connection has ended or due() has passed,
@@ -33,12 +28,13 @@ class FailureWatch {
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
 
-  FailureWatch(const std::vector<std::string>& addresses, int rank, const ActivityBoard& board,
-               FailureCause& cause, ControlChannel::Send send)
-      : addresses_(addresses),
+  /// `names` must stay.
+  FailureWatch(const WorkerNames& names, int rank, const ActivityBoard& board, FailureCause& cause,
+               ControlChannel::Send send)
+      : names_(names),
         cause_(cause),
-        channel_(rank, static_cast<int>(addresses.size()), board, std::move(send)),
-        inquiry_(channel_, names(addresses)) {
+        channel_(rank, names.size(), board, std::move(send)),
+        inquiry_(channel_, all_of(names)) {
     channel_.set_inquiry(
         [this](int from, const ControlInbox::Message& message, Clock::time_point now) {
           if (!cause_.is_set()) inquiry_.take(from, message, now);
@@ -52,8 +48,10 @@ class FailureWatch {
 
   /// Returns the cause that all ranks will name, and tells it to them.
   CollectiveFailure settle(CollectiveFailure failure) {
-    if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size())
-      failure.address = addresses_[static_cast<std::size_t>(failure.failed_rank)];
+    if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size()) {
+      failure.address = names_.address(failure.failed_rank);
+      failure.worker = names_.number(failure.failed_rank);
+    }
     failure = cause_.set(std::move(failure));
     channel_.report(failure);
     return failure;
@@ -66,7 +64,7 @@ class FailureWatch {
     if (channel_.take(other, bytes, now)) return channel_.endings() != endings;
     CollectiveFailure failure;
     failure.failed_rank = other;
-    failure.reason = "sent something that is no control frame";
+    failure.reason = spoke_nonsense;
     settle(std::move(failure));
     return true;
   }
@@ -114,15 +112,13 @@ class FailureWatch {
   }
 
  private:
-  static std::vector<std::string> names(const std::vector<std::string>& addresses) {
+  static std::vector<std::string> all_of(const WorkerNames& names) {
     std::vector<std::string> result;
-    result.reserve(addresses.size());
-    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank)
-      result.push_back(peer_name(addresses, rank));
+    for (int rank = 0; rank < names.size(); ++rank) result.push_back(names(rank));
     return result;
   }
 
-  const std::vector<std::string>& addresses_;
+  const WorkerNames& names_;
   FailureCause& cause_;
   ControlChannel channel_;
   Inquiry inquiry_;

@@ -59,12 +59,14 @@ struct DataFrame {
 struct ControlFrame {
   static constexpr std::uint32_t magic = 0x43534C;  // "LSC"
   static constexpr std::uint32_t longest = 2000;    ///< bytes of text
+  /// Bytes of text with which a message fills one packet of TCP on Ethernet.
+  static constexpr std::uint32_t packet = 1448 - frame_bytes;
 
   enum class Type : std::uint8_t {
     ready = 1,  ///< to rank 0: all my connections stand
     go,         ///< from rank 0: so do those of all
     abort,      ///< value: the rank that failed first (or -1), extra: exit code, text: the reason
-    probe,      ///< are you there? extra: the question's number
+    probe,      ///< are you there? extra: the question's number, text: none, or blanks
     waiting,    ///< yes; value: the rank I wait for, extra: the question's number, text: my work
     goodbye,    ///< I have come to my end
     farewell,   ///< from rank 0: all have

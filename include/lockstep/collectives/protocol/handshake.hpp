@@ -113,7 +113,13 @@ class Handshake {
   // words, it knows that this worker has none.
   void estrange() {
     constexpr char alert = 21, handshake = 22;
+    if (is_caller() && in_.starts_with(Hello::elastic_words)) return refuse(Hello::is_elastic);
     outcome_ = Outcome::stranger;
+    if (!is_caller() && in_.find(Hello::elastic_magic) == sizeof(std::uint32_t)) {
+      problem_ = Hello::is_elastic;
+      out_ = Hello::fixed_words;
+      return;
+    }
     if (in_.front() != alert && in_.front() != handshake) return;
     if (!is_caller()) out_ = Hello().encode();
     problem_ =

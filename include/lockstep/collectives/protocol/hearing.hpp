@@ -25,12 +25,14 @@ struct Hearing {
     closed = 'c',       ///< its connection is closed
     broken = 'b',       ///< its connection is broken; detail: errno
     silent = 's',       ///< it has not answered for detail ms
+    narrow = 'n',       ///< the same, since large questions are asked
     unanswered = 'u',   ///< it has not answered yet, but was asked only now
   };
   enum class Process : char {
     unknown = '?',
-    lives = '+',  ///< a process answers at its port
-    ended = '-',  ///< no process has its port
+    lives = '+',    ///< a process answers at its port
+    ended = '-',    ///< no process has its port
+    refused = '!',  ///< the same as far as can be seen, on another machine
   };
 
   Kind kind = Kind::unanswered;
@@ -44,7 +46,7 @@ struct Hearing {
   }
   [[nodiscard]] bool is_well() const noexcept { return kind == Kind::heard || kind == Kind::left; }
   [[nodiscard]] bool is_quiet() const noexcept {
-    return kind == Kind::silent || kind == Kind::unanswered;
+    return kind == Kind::silent || kind == Kind::narrow || kind == Kind::unanswered;
   }
 };
 
@@ -74,7 +76,7 @@ using Ballot = std::vector<Hearing>;
 
 /// Nothing when it is no ballot of `size` ranks.
 [[nodiscard]] inline std::optional<Ballot> decode_ballot(std::string_view text, std::size_t size) {
-  constexpr std::string_view kinds = "hldcbsu", processes = "+-";
+  constexpr std::string_view kinds = "hldcbsnu", processes = "+-!";
   Ballot ballot;
   for (std::size_t i = 0; i < text.size();) {
     if (kinds.find(text[i]) == kinds.npos || ballot.size() == size) return std::nullopt;

@@ -58,6 +58,18 @@ struct Hello {
   std::vector<std::string> addresses;
   std::vector<std::pair<std::string, std::string>> properties;
 
+  /// What a worker of an elastic job, and one of a job that is not, answer to each other in plain
+  /// words: they begin in different ways.
+  static constexpr std::string_view elastic_words = "lockstep: elastic\n";
+  static constexpr std::string_view fixed_words = "lockstep: not elastic\n";
+  /// How those of an elastic job begin, behind the length of the message.
+  static constexpr std::string_view elastic_magic = "lockstep-meeting-1";
+  static constexpr const char* is_elastic =
+      "trains with ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker without";
+  static constexpr const char* is_fixed =
+      "trains without ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker with "
+      "them";
+
   /// The name of the property in which a bare answer says what keeps the caller out, as in "world
   /// size".
   static constexpr std::string_view refusal = "another";
@@ -172,12 +184,12 @@ struct Hello {
 };
 
 /// What keeps out a caller of another cluster, without saying anything about this one: "world
-/// size", or "address of rank 2". Empty when the caller has shown that it knows the cluster: it has
-/// the same list of addresses.
+/// size", or "address of worker 2". Empty when the caller has shown that it knows the cluster: it
+/// has the same list of addresses.
 [[nodiscard, gnu::cold]] inline std::string other_cluster(const Hello& mine, const Hello& theirs) {
   if (theirs.addresses.size() != mine.addresses.size()) return "world size";
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
-    if (theirs.addresses[i] != mine.addresses[i]) return concat({"address of rank ", i});
+    if (theirs.addresses[i] != mine.addresses[i]) return concat({"address of worker ", i});
   return {};
 }
 
@@ -198,12 +210,12 @@ struct Hello {
     return has("world size", theirs.addresses.size(), mine.addresses.size());
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
     if (theirs.addresses[i] != mine.addresses[i])
-      return has(concat({"another cluster: rank ", i}), theirs.addresses[i], mine.addresses[i]);
+      return has(concat({"another cluster: worker ", i}), theirs.addresses[i], mine.addresses[i]);
   if (theirs.to != mine.from)
-    return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
+    return concat({"takes this worker for worker ", theirs.to, ", but it is worker ", mine.from});
   if (theirs.from == mine.from)
-    return concat({"has rank ", theirs.from,
-                   ", as this worker has: two processes with one place in the cluster"});
+    return concat({"is worker ", theirs.from,
+                   ", as this process is: two processes with one place in the cluster"});
   for (const auto& [name, our] : mine.properties) {
     std::string their = "none";
     for (const auto& [their_name, value] : theirs.properties)

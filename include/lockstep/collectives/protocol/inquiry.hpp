@@ -212,6 +212,8 @@ class Inquiry {
     for (const int other : channel_.partners()) {
       Hearing& hearing = ballot[index(other)];
       const ControlChannel::Peer& p = std::as_const(channel_).peer(other);
+      const bool is_missed = hearing.kind == Hearing::Kind::silent;
+      constexpr Hearing heard{Hearing::Kind::heard};
       if (p.goodbye)
         hearing = {Hearing::Kind::left};
       else if (has_heard(other) && hearing.kind != Hearing::Kind::data_broken)
@@ -220,6 +222,8 @@ class Inquiry {
         hearing.kind = hearing.detail == 0 ? Hearing::Kind::closed : Hearing::Kind::broken;
       else if (!p.gone && !has_heard(other) && hearing.kind != Hearing::Kind::silent)
         hearing = {Hearing::Kind::unanswered};
+      if (p.was_in_circle && !p.answered && !p.goodbye && (is_missed || hearing != heard))
+        hearing = {Hearing::Kind::narrow};
     }
     return ballot;
   }

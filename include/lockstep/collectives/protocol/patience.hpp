@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/core/activity.hpp"
@@ -39,7 +40,7 @@ class Patience {
     const char* doing;  ///< "in all_reduce"
     Milliseconds timeout;
     Milliseconds progress_limit;
-    const std::vector<std::string>& addresses;
+    const WorkerNames& names;
     const ActivityBoard* board = nullptr;  ///< what it does itself
     bool at_end = false;                   ///< it has ended itself, so others may have, too
   };
@@ -92,7 +93,8 @@ class Patience {
 
     const int silent = first_silent(control, receiving, sending, now);
     if (silent >= 0) {
-      advice.failure = was_silent(silent);
+      // (This rank is not mentioned, so that two ranks that notice it at once say the same.)
+      advice.failure = lost(silent, was_silent(waiter_.timeout.count()));
       advice.is_silence = true;
       return advice;
     }
@@ -111,9 +113,15 @@ class Patience {
       advice.report = report(control, named, idle, now);
       advice.reported = culprit;
     }
-    ask(control, receiving, now);
-    ask(control, sending, now);
-    if (culprit != receiving && culprit != sending) ask(control, culprit, now);
+    // All answer, and wait for each other: perhaps the network loses what is large. Others may ask
+    // so a little earlier, after which their answers do not come.
+    const Milliseconds patience = std::min(report_interval, limit / 4);
+    const bool waits_long = idle >= patience / 2;
+    for (const int other : {receiving, sending})
+      if (can_ask(control, other, now, waits_long))
+        control.ask(other, now, waits_itself && waits_long, waits_itself && idle >= patience);
+    if (culprit != receiving && culprit != sending && can_ask(control, culprit, now, false))
+      control.ask(culprit, now);
     const auto until = [&](Clock::time_point event) {
       next_look_ = std::clamp(event, now, next_look_);
     };
@@ -130,10 +138,7 @@ class Patience {
     const std::string call = activity == Activity{} ? std::string() : to_string(activity);
     CollectiveFailure failure;
     failure.failed_rank = other;
-    failure.reason =
-        concat({"came to its end while rank ", waiter.rank, " ", waiter.doing,
-                " still waits for it; all ranks must run the same number of steps",
-                call.empty() ? std::string() : concat({"; rank ", waiter.rank, " is in ", call})});
+    failure.reason = came_to_its_end(waiter.names.shortly(waiter.rank), waiter.doing, call);
     failure.code = ExitCode::failure;  // it would happen again
     return failure;
   }
@@ -173,10 +178,11 @@ class Patience {
     return -1;
   }
 
-  void ask(ControlChannel& control, int other, Clock::time_point now) const {
-    if (other >= 0 && !control.peer(other).gone &&
-        now - last_heard(control, other) >= interval_ / 2)
-      control.ask(other, now);
+  // Unless it is gone, or something of it has come just now and that is enough.
+  [[nodiscard]] bool can_ask(const ControlChannel& control, int other, Clock::time_point now,
+                             bool in_any_case) const {
+    return other >= 0 && !control.peer(other).gone &&
+           (in_any_case || now - last_heard(control, other) >= interval_ / 2);
   }
 
   // The rank that keeps all others waiting: an awaited rank that does not answer, else one that
@@ -204,22 +210,15 @@ class Patience {
     return failure;
   }
 
-  // (This rank is not mentioned, so that two ranks that notice it at once say the same.)
-  [[nodiscard]] CollectiveFailure was_silent(int other) const {
-    return lost(other, concat({"was silent for more than ", waiter_.timeout.count(),
-                               " ms (CommunicationOptions::timeout)"}));
-  }
-
   [[nodiscard]] CollectiveFailure made_no_progress(const ControlChannel& control, int other) const {
-    return lost(other, concat({"kept others waiting for more than ", waiter_.progress_limit.count(),
-                               " ms (CommunicationOptions::progress_timeout), although it ",
-                               state(control.peer(other))}));
+    return lost(other,
+                detail::made_no_progress(waiter_.progress_limit, state(control.peer(other))));
   }
 
   // What a rank that answers has said.
-  [[nodiscard]] static std::string state(const Peer& p) {
+  [[nodiscard]] std::string state(const Peer& p) const {
     std::string text = "is alive";
-    if (p.waits_for >= 0) text += concat({" and waits for rank ", p.waits_for});
+    if (p.waits_for >= 0) text += " and waits for " + waiter_.names.shortly(p.waits_for);
     if (!p.activity.empty()) text += concat({": ", p.activity});
     return text;
   }
@@ -230,9 +229,8 @@ class Patience {
     const auto silence =
         std::chrono::duration_cast<std::chrono::seconds>(now - silent_since(control, other));
     const bool is_silent = !p.answered && silence.count() >= 1;
-    return concat({"rank ", waiter_.rank, " ", waiter_.doing, " waits since ", idle.count() / 1000,
-                   " s for rank ", other, " (", waiter_.addresses[static_cast<std::size_t>(other)],
-                   "), which ",
+    return concat({waiter_.names.shortly(waiter_.rank), " ", waiter_.doing, " waits since ",
+                   idle.count() / 1000, " s for ", waiter_.names(other), ", which ",
                    is_silent ? concat({"has not answered for ", silence.count(), " s"}) : state(p),
                    "; it counts as lost after ",
                    duration_text(is_silent ? waiter_.timeout : waiter_.progress_limit),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
@@ -130,12 +131,7 @@ class StartupAgreement {
     due_ = now + patience;  // a guest contends for a place, perhaps
     const int lost = lost_after_go();
     if (lost < 0) return;
-    aborted_.emplace();
-    aborted_->failed_rank = lost;
-    aborted_->address = roster_.address(lost);
-    aborted_->reason =
-        "was lost just when all ranks were connected and told to begin: its process has ended, or "
-        "the connection to it broke";
+    aborted_ = roster_.failed(lost, was_lost_at_the_beginning);
   }
 
   void ask(int other) {
@@ -253,11 +249,9 @@ class StartupAgreement {
     if (aborted_) return;
     const int value = message.frame.value;
     told_by_ = from;
-    aborted_.emplace();
-    aborted_->failed_rank = value >= 0 && value < roster_.world() ? value : from;
-    aborted_->address = roster_.address(aborted_->failed_rank);
-    aborted_->reason =
-        message.text.empty() ? "gave up" : printable(message.text, ControlFrame::longest);
+    aborted_ = roster_.failed(
+        value >= 0 && value < roster_.world() ? value : from,
+        message.text.empty() ? "gave up" : printable(message.text, ControlFrame::longest));
     aborted_->code = failure_code(message.frame.extra);
   }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
@@ -55,18 +56,12 @@ class StartupRoster {
     std::string why;
   };
 
-  StartupRoster(std::vector<std::string> addresses, int rank)
-      : addresses_(std::move(addresses)), rank_(rank), peers_(addresses_.size()) {}
+  StartupRoster(WorkerNames names, int rank)
+      : names_(std::move(names)), rank_(rank), peers_(static_cast<std::size_t>(names_.size())) {}
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int world() const noexcept { return static_cast<int>(peers_.size()); }
-  [[nodiscard]] const std::string& address(int rank) const {
-    return addresses_[static_cast<std::size_t>(rank)];
-  }
-  /// "rank 1 (127.0.0.1:2222)"
-  [[nodiscard]] std::string name(int rank) const {
-    return concat({"rank ", rank, " (", address(rank), ")"});
-  }
+  [[nodiscard]] const WorkerNames& names() const noexcept { return names_; }
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
@@ -110,7 +105,7 @@ class StartupRoster {
                         : other < rank_    ? "no answer so far"
                                            : "has not connected yet";
       if (p.complainant >= 0)
-        why += concat({"; ", name(p.complainant), " cannot reach it: ", p.complaint});
+        why += concat({"; ", names_(p.complainant), " cannot reach it: ", p.complaint});
       if (!p.turned_away.empty() && p.turned_away != p.problem)
         why += concat({"; before that it ", p.turned_away});
       result.push_back({other, std::move(why)});
@@ -120,7 +115,7 @@ class StartupRoster {
       const Peer& p = peer(other);
       if (p.ready) continue;
       if (waits_for_third(other))
-        result.push_back({p.waits_for, concat({name(other), " waits for it",
+        result.push_back({p.waits_for, concat({names_(other), " waits for it",
                                                complaint_of(other, p.waits_for)})});
       else
         result.push_back({other, "is here, but not yet connected to all others"});
@@ -139,11 +134,11 @@ class StartupRoster {
     return -1;
   }
 
-  /// "rank 1 (b:2222): connection refused; rank 2 (c:2222): has not connected yet"
+  /// "worker 1 (b:2222): connection refused; worker 2 (c:2222): has not connected yet"
   [[nodiscard]] std::string describe_missing(Clock::time_point now) const {
     std::string text;
     for (const auto& [other, why] : missing(now))
-      text += concat({text.empty() ? "" : "; ", name(other), ": ", why});
+      text += concat({text.empty() ? "" : "; ", names_(other), ": ", why});
     return text + complaint_of_this();
   }
 
@@ -178,17 +173,21 @@ class StartupRoster {
     }
   }
 
+  [[nodiscard]] CollectiveFailure failed(int rank, std::string reason) const {
+    return {.failed_rank = rank,
+            .worker = names_.number(rank),
+            .address = names_.address(rank),
+            .reason = std::move(reason)};
+  }
   [[nodiscard]] CollectiveFailure timed_out(Clock::time_point now,
                                             std::chrono::milliseconds timeout) const {
     CollectiveFailure failure;
     std::string others;
     for (const auto& [other, why] : missing(now)) {
       if (failure.failed_rank < 0) {
-        failure.failed_rank = other;
-        failure.address = address(other);
-        failure.reason = why;
+        failure = failed(other, why);
       } else {
-        others += concat({"; ", name(other), ": ", why});
+        others += concat({"; ", names_(other), ": ", why});
       }
     }
     failure.reason +=
@@ -229,9 +228,10 @@ class StartupRoster {
   [[nodiscard]] std::string complaint_of_this() const {
     const Peer& own = peer(rank_);
     if (own.complainant == rank_)
-      return concat({"; of this worker's own address, ", address(rank_), ": ", own.complaint});
+      return concat(
+          {"; of this worker's own address, ", names_.address(rank_), ": ", own.complaint});
     if (own.complainant < 0) return {};
-    return concat({"; ", name(own.complainant), " cannot reach this worker: ", own.complaint});
+    return concat({"; ", names_(own.complainant), " cannot reach this worker: ", own.complaint});
   }
 
   template <class Condition>
@@ -241,7 +241,7 @@ class StartupRoster {
     return true;
   }
 
-  std::vector<std::string> addresses_;
+  WorkerNames names_;
   int rank_;
   std::vector<Peer> peers_;
 };

@@ -23,6 +23,6 @@ void combine(const Combination& how, void* target, const void* first, const void
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/reduction/combine.ipp"
 #endif

@@ -30,6 +30,6 @@ void add_residuals(float* values, const float* residuals, std::size_t count) noe
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/reduction/halves.ipp"
 #endif

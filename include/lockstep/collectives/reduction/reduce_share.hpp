@@ -49,6 +49,6 @@ void finish_all(std::span<const double> status, NumberSpan values, const UseSums
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/reduction/reduce_share.ipp"
 #endif

@@ -46,6 +46,6 @@ void reduce_gathered(const TransportRef& transport, Buffer& memory, std::span<do
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/ring/gather.ipp"
 #endif

@@ -77,6 +77,8 @@ class Tcp {
 
   [[nodiscard]] int rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
+  /// In messages: "worker 1".
+  [[nodiscard]] std::string name(int rank) const;
 
   /// Names the operation that the next messages belong to, and starts its clock.
   void begin(Operation operation) noexcept;
@@ -112,6 +114,6 @@ class Tcp {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/tcp/tcp.ipp"
 #endif

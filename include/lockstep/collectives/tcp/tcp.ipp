@@ -39,6 +39,8 @@ LOCKSTEP_INLINE Tcp Tcp::connect(const Rendezvous& rendezvous,
 LOCKSTEP_INLINE int Tcp::rank() const noexcept { return impl_->mesh.rank; }
 LOCKSTEP_INLINE int Tcp::size() const noexcept { return impl_->mesh.size(); }
 
+LOCKSTEP_INLINE std::string Tcp::name(int rank) const { return impl_->mesh.names.shortly(rank); }
+
 LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
   impl_->mesh.operation = operation;
   impl_->mesh.operation_begin = detail::TcpMesh::Clock::now();
@@ -59,15 +61,15 @@ LOCKSTEP_INLINE void Tcp::attach(int peer, std::unique_ptr<detail::HostPipe> pip
 
 LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
   const std::lock_guard lock(impl_->busy);
-  if (event.has_come()) return;
-  impl_->mesh.throw_if_failed();
-  impl_->mesh.throw_if_unusable();
   detail::TcpWait wait(impl_->mesh);
-  while (!event.has_come()) {
+  for (;;) {
+    // Asked first: a failure after the event belongs to the next operation.
+    const bool has_failed = impl_->mesh.cause.is_set();
+    if (event.has_come()) return;
+    if (has_failed) impl_->mesh.throw_if_failed();
+    impl_->mesh.throw_if_unusable();
     // A failure does not wake this thread.
     event.sleep(std::min(wait.next(peer, -1, false), std::chrono::milliseconds(20)));
-    if (event.has_come()) return;  // a failure after it belongs to the next operation
-    impl_->mesh.throw_if_failed();
   }
 }
 
@@ -108,7 +110,7 @@ LOCKSTEP_INLINE void Tcp::close() noexcept {
     const std::lock_guard lock(impl_->busy);
     if (!mesh.is_closed && !mesh.cause.is_set()) detail::say_goodbye(mesh);
   } catch (const std::exception& error) {
-    log_line(concat({"warning: at the end of the work: ", error.what()}));
+    log_warning(concat({"at the end of the work: ", error.what()}));
   }
   const std::lock_guard lock(impl_->busy);
   mesh.is_closed = true;

@@ -56,6 +56,8 @@ class InProcessGroup {
 
   /// From now on the members show on this board what they wait for. It must outlive the group.
   void share_board(ActivityBoard& board) noexcept;
+  /// What failures name beside the thread: see CollectiveFailure.
+  void belong_to(int rank, int worker) noexcept;
 
   /// Makes every member's pending and later operations fail. The first failure counts. Any thread
   /// may call it.
@@ -63,6 +65,11 @@ class InProcessGroup {
 
   /// Makes the group usable again after a failure. No member may be in an operation.
   void reset() noexcept;
+  /// This thread makes no more calls until assemble(). Others that wait for it, or would, throw a
+  /// CollectiveError that names it.
+  void depart(int rank) noexcept;
+  /// All threads may make calls again. No member may be in an operation.
+  void assemble() noexcept;
 
  private:
   const int size_;
@@ -128,6 +135,6 @@ inline InProcess InProcessGroup::member(int rank) noexcept { return {*shared_, r
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/threads/in_process.ipp"
 #endif

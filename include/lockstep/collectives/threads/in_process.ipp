@@ -22,10 +22,15 @@ LOCKSTEP_INLINE InProcessGroup::~InProcessGroup() = default;
 LOCKSTEP_INLINE void InProcessGroup::share_board(ActivityBoard& board) noexcept {
   shared_->share_board(board);
 }
+LOCKSTEP_INLINE void InProcessGroup::belong_to(int rank, int worker) noexcept {
+  shared_->belong_to(rank, worker);
+}
 LOCKSTEP_INLINE void InProcessGroup::abort(CollectiveFailure failure) noexcept {
   shared_->abort(std::move(failure));
 }
 LOCKSTEP_INLINE void InProcessGroup::reset() noexcept { shared_->reset(); }
+LOCKSTEP_INLINE void InProcessGroup::depart(int rank) noexcept { shared_->depart(rank); }
+LOCKSTEP_INLINE void InProcessGroup::assemble() noexcept { shared_->assemble(); }
 
 LOCKSTEP_INLINE ActivityBoard& InProcess::activity() noexcept { return shared_->board(); }
 
@@ -154,7 +159,7 @@ LOCKSTEP_INLINE void InProcess::barrier() {
 
 LOCKSTEP_INLINE void InProcess::abort(std::string_view reason, ExitCode code) noexcept {
   try {
-    shared_->abort({.failed_rank = rank_, .reason = std::string(reason), .code = code});
+    shared_->abort(rank_, std::string(reason), code);
   } catch (...) {  // out of memory: fail without a reason
     shared_->abort({});
   }

@@ -65,10 +65,18 @@ class ThreadBarrier {
 
   [[nodiscard]] bool is_broken() const noexcept { return (state_.load() & broken_bit) != 0; }
 
+  /// This thread comes to no wait until assemble(): one in which others wait for it is broken.
+  void depart(int rank) noexcept;
+  /// All threads may come again. None may be waiting.
+  void assemble() noexcept { departed_.store(-1); }
+  /// A rank that has departed, -1 when there is none.
+  [[nodiscard]] int departed() const noexcept { return departed_.load(); }
+
   /// Makes a broken barrier new. No thread may be waiting.
   void reset() noexcept {
     const std::uint64_t generation = (state_.load() + next) & ~broken_bit;
     arrived_.store(0);
+    departed_.store(-1);
     state_.store(generation);
   }
 
@@ -97,6 +105,11 @@ class ThreadBarrier {
 
   bool spin(std::uint64_t before) const noexcept;
 
+  // Unless all have come to that wait.
+  void break_wait(std::uint64_t before) noexcept {
+    if (state_.compare_exchange_strong(before, before | broken_bit)) wake();
+  }
+
   [[nodiscard]] Outcome outcome(std::uint64_t before) const noexcept {
     return state_.load() >> 1 != before >> 1 ? Outcome::released : Outcome::broken;
   }
@@ -113,10 +126,11 @@ class ThreadBarrier {
   std::mutex mutex_;
   std::condition_variable sleep_;
   std::atomic<int> sleepers_{0};
+  std::atomic<int> departed_{-1};
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/threads/thread_barrier.ipp"
 #endif

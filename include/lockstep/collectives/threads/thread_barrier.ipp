@@ -17,6 +17,8 @@ LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(
     wake();
     return Outcome::released;
   }
+  // (One that departs looks at the arrivals afterwards: one of the two sees the other.)
+  if (departed_.load() >= 0) break_wait(before);
   if (spin(before)) return outcome(before);
 
   std::unique_lock lock(mutex_);
@@ -61,6 +63,12 @@ LOCKSTEP_INLINE void ThreadBarrier::arrive_and_wait_always(int rank) {
   ++sleepers_;
   while ((state_.load() & ~broken_bit) == before) sleep_.wait(lock);
   --sleepers_;
+}
+
+LOCKSTEP_INLINE void ThreadBarrier::depart(int rank) noexcept {
+  int none = -1;
+  departed_.compare_exchange_strong(none, rank);
+  if (first_arrived() >= 0) break_wait(state_.load() & ~broken_bit);
 }
 
 LOCKSTEP_INLINE int ThreadBarrier::first_that(bool has_arrived) const noexcept {

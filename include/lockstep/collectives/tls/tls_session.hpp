@@ -45,12 +45,9 @@ class TlsSession {
   /// What is wrong with the peer, as the end of a sentence about it; empty while nothing is, and
   /// when it has only closed the connection.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
-  /// What speaks against the peer being `rank`, as problem(); empty when its certificate proves it,
-  /// or all ranks have one key.
-  [[nodiscard]] std::string denies(int rank) const { return denies(rank, rank); }
-  /// The same where a rank's certificate is for a worker that has another number, and where workers
-  /// have no ranks yet (-1).
-  [[nodiscard]] std::string denies(int rank, int worker) const;
+  /// What speaks against the peer being that worker, as problem(); empty when its certificate
+  /// proves it, or all have one key.
+  [[nodiscard]] std::string denies(int worker) const;
 
   /// As ::recv: the number of bytes, 0 at the end of the stream, or -1 and errno. EAGAIN: not now;
   /// EBADMSG: what has come was not sent by the peer, or was changed on the way.
@@ -93,6 +90,6 @@ class TlsSession {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/tls/tls_session.ipp"
 #endif

@@ -165,16 +165,13 @@ LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
   return concat({"fails in the TLS handshake: ", openssl_reason()});
 }
 
-LOCKSTEP_INLINE std::string TlsSession::denies(int rank, int worker) const {
+LOCKSTEP_INLINE std::string TlsSession::denies(int worker) const {
   if (!context_->has_certificates()) return {};
   const std::unique_ptr<X509, void (*)(X509*)> certificate(::SSL_get_peer_certificate(ssl_.get()),
                                                            ::X509_free);
   const TlsIdentity claimed(worker);
   if (certificate != nullptr && is_certificate_of(certificate.get(), claimed)) return {};
-  const std::string claim = rank < 0         ? concat({"worker ", worker})
-                            : rank == worker ? concat({"rank ", rank})
-                                             : concat({"rank ", rank, ", worker ", worker});
-  return concat({"claims to be ", claim, ", with a certificate for ",
+  return concat({"claims to be worker ", worker, ", with a certificate for ",
                  certificate == nullptr ? "no one" : names_in(certificate.get()), ", and not for ",
                  claimed.dns_name()});
 }
@@ -273,7 +270,7 @@ LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
   return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, {}));
 }
 LOCKSTEP_INLINE TlsSession::State TlsSession::advance() { return state_ = State::failed; }
-LOCKSTEP_INLINE std::string TlsSession::denies(int, int) const { return {}; }
+LOCKSTEP_INLINE std::string TlsSession::denies(int) const { return {}; }
 LOCKSTEP_INLINE ssize_t TlsSession::fail(int error) {
   errno = error;
   return -1;

@@ -24,21 +24,50 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   throw DataError(concat({"CSV file ", name, concat(problem)}));
 }
 
-/// The number that a field is; nothing where it is none, or not finite.
+[[nodiscard]] inline std::string_view without_blanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  return text.substr(0, text.find_last_not_of(" \t") + 1);
+}
+
+/// Whether a decimal number that no double has is too small for one, and not too large.
+[[nodiscard]] inline bool is_tiny_number(std::string_view text) {
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, e);
+  std::int64_t exponent = 0;
+  const bool has_minus = text.substr(e, 2).ends_with('-');
+  if (e < text.size()) {
+    std::string_view number = text.substr(e + 1);
+    if (number.starts_with('+') || number.starts_with('-')) number.remove_prefix(1);
+    constexpr std::int64_t most = std::int64_t{1} << 60;
+    if (std::from_chars(number.data(), number.data() + number.size(), exponent).ec != std::errc())
+      exponent = most;
+    exponent = std::min(exponent, most) * (has_minus ? -1 : 1);
+  }
+  const auto first = static_cast<std::int64_t>(digits.find_first_of("123456789"));
+  const auto point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
+  return exponent + point - first < 0;
+}
+
+/// The number that a field is, rounded to a double; nothing where it is none, or not finite.
 [[nodiscard]] inline std::optional<double> finite_number(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
-  const std::size_t end = text.find_last_not_of(" \t") + 1;
+  text = without_blanks(text);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
-  const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, value);
-  if (begin >= end || error != std::errc() || rest != text.data() + end || !std::isfinite(value))
-    return std::nullopt;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || rest != text.data() + text.size()) return std::nullopt;
+  if (error == std::errc::result_out_of_range && is_tiny_number(text))
+    return text.starts_with('-') ? -0.0 : 0.0;
+  if (error != std::errc() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 
-/// "a, b, c".
+/// "a, b, c", not all of very many.
 [[nodiscard]] inline std::string list_of_names(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 40;
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += concat({i == 0 ? "" : ", ", printable(names[i])});
+  if (names.size() > most) text += concat({" and ", names.size() - most, " more"});
   return text;
 }
 
@@ -46,9 +75,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class CsvScanner {
  public:
   CsvScanner(std::string_view text, const std::string& name, char separator)
-      : text_(text), name_(name), separator_(separator) {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // byte order mark of UTF-8
-  }
+      : text_(text), name_(name), separator_(separator) {}
 
   /// Where the record began in the text.
   [[nodiscard]] std::size_t begin() const noexcept { return begin_; }
@@ -59,7 +86,7 @@ class CsvScanner {
   /// False at the end. Leaves out empty lines.
   bool next(std::vector<std::string>& record) {
     record.clear();
-    while (at_line_end()) skip_line_end();
+    skip_to_record();
     if (at_ == text_.size()) return false;
     begin_line_ = line_;
     begin_ = at_;
@@ -78,6 +105,26 @@ class CsvScanner {
   }
 
  private:
+  static constexpr std::string_view mark = "\xEF\xBB\xBF";  ///< byte order mark of UTF-8
+
+  /// Leaves out empty lines, and the marks with which joined files begin (cat a.csv b.csv).
+  void skip_to_record() {
+    for (;;)
+      if (at_ < text_.size() && at_line_end())
+        skip_line_end();
+      else if (text_.substr(at_, mark.size()) == mark)
+        at_ += mark.size();
+      else
+        return;
+  }
+  [[noreturn, gnu::cold]] void no_text(std::string_view what) const {
+    csv_error(name_, {", line ", line_, ": ", what});
+  }
+  /// Refuses what text has not, in a field or in quotes.
+  void check(char c) const {
+    if (c == '\0')
+      no_text("a byte 0: the file is no text, or one in UTF-16 or UTF-32; save it as UTF-8");
+  }
   [[nodiscard]] bool at_line_end() const {
     return text_.substr(at_, 1) == "\n" || text_.substr(at_, 2) == "\r\n";
   }
@@ -89,12 +136,18 @@ class CsvScanner {
 
   std::string plain() {
     const std::size_t begin = at_;
-    for (; at_ < text_.size() && text_[at_] != separator_ && !at_line_end(); ++at_)
+    for (; at_ < text_.size() && text_[at_] != separator_ && !at_line_end(); ++at_) {
       if (text_[at_] == '"')
         csv_error(name_,
                   {", line ", line_,
                    ": a quote in the middle of a field: put the field in quotes, and \"\" for "
                    "each quote in it"});
+      check(text_[at_]);
+      if (text_[at_] == mark[0] && text_.substr(at_, mark.size()) == mark)
+        no_text(
+            "a byte order mark within a line: a file begins there that was put behind one "
+            "without a line end");
+    }
     return std::string(text_.substr(begin, at_ - begin));
   }
 
@@ -108,13 +161,14 @@ class CsvScanner {
         ++at_;
       }
       if (text_[at_] == '\n') ++line_;
+      check(text_[at_]);
       field += text_[at_];
     }
     ++at_;
     if (at_ < text_.size() && text_[at_] != separator_ && !at_line_end())
       csv_error(name_, {", line ", line_,
-                        ": expected a separator or the line's end behind a quoted field, got '",
-                        text_.substr(at_, 1), "'"});
+                        ": expected a separator or the line's end behind a quoted field, got ",
+                        in_quotes(text_.substr(at_, 1))});
     return field;
   }
 

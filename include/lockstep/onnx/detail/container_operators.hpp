@@ -11,7 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/embedding.hpp"
-#include "lockstep/layers/identity.hpp"
+#include "lockstep/layers/input.hpp"
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
@@ -19,9 +19,7 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/tied_head.hpp"
-#include "lockstep/onnx/detail/attention.hpp"
 #include "lockstep/onnx/detail/attention_operators.hpp"
-#include "lockstep/onnx/detail/functions.hpp"
 #include "lockstep/onnx/detail/operator.hpp"
 #include "lockstep/onnx/graph.hpp"
 

@@ -1,19 +1,25 @@
 // The workers of a parameter server: which are there, in the fit, or waiting, and for which ranks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/connection.hpp"
 #include "lockstep/parameter_server/options.hpp"
 
@@ -25,6 +31,7 @@ struct PsPlace {
   int servers = 1;
   int workers = 1;
   std::string address{};
+  std::vector<std::string> addresses{};  ///< of the workers
 
   /// On stderr, with the server's name.
   void say(std::string_view text, LogLevel level = LogLevel::info) const;
@@ -44,6 +51,7 @@ struct PsMember {
   bool is_waiting = false;             ///< waits for others
   bool pulls = false;                  ///< has finished the fit, and will ask for its result
   bool has_left = false;               ///< has said goodbye
+  bool leaves_nothing = false;         ///< and no server is to have a backup after it
   bool has_sent = false;               ///< its gradients are part of the round
   std::uint64_t sent = 0;              ///< number of the step of these gradients
   std::vector<std::byte> place{};      ///< where it goes on after that step
@@ -87,6 +95,8 @@ class PsMembers {
   [[nodiscard]] bool all_have_come() const;
   /// Waits, under the lock, and tells the worker so. Throws ConnectionLost when it has gone.
   void wait(Lock& lock, PsConnection& connection, PsMember& member, FunctionRef<bool()> is_over);
+  /// Tells this server's launcher, if it has one, that the worker hangs.
+  void accuse(const PsMember& member, std::string_view why) const;
   /// Leaves out a worker that lives, but makes no step while others wait.
   void forget_laggards();
 
@@ -104,8 +114,127 @@ class PsMembers {
   const ParameterServerOptions& options_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+inline void PsPlace::say(std::string_view text, LogLevel level) const {
+  log_line(concat({"parameter server ", index, " (", address, "): ", text}), level);
+}
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/parameter_server/detail/members.ipp"
-#endif
+inline void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code) {
+  connection.send(PsMessage::refusal, {std::as_bytes(std::span(why))},
+                  static_cast<std::uint64_t>(code));
+  throw WorkerRefused(std::string(why));
+}
+
+inline PsMember& PsMembers::take_place(Lock& lock, PsConnection& connection, const PsClaim& claim) {
+  PsMember& member = list[static_cast<std::size_t>(claim.rank)];
+  const bool is_other = member.process != claim.process;
+  if (member.connection != nullptr && is_other && member.former_process == claim.process) {
+    lock.unlock();
+    refuse_worker(connection,
+                  concat({"another process has taken the place of worker ", claim.rank,
+                          ", and this one had it before: start one process only for each task"}),
+                  ExitCode::usage);
+  }
+  if (member.connection != nullptr && is_other)
+    place_.say(concat({"another process takes the place of worker ", claim.rank}));
+  // The former process of this rank, or its former connection, whose end was not noticed.
+  while (member.connection != nullptr) {
+    if (is_stopping) throw ConnectionLost("the server ends");
+    member.connection->shut_down();
+    changed.wait_for(lock, std::chrono::milliseconds(100));
+  }
+  if (is_stopping) throw ConnectionLost("the server ends");
+  member.connection = &connection;
+  last_progress = Clock::now();
+  if (member.process != claim.process) {
+    member.former_process = std::exchange(member.process, claim.process);
+    member.last_step = 0;
+    member.has_finished = member.has_left = false;
+  }
+  return member;
+}
+
+inline void PsMembers::join(PsMember& member) {
+  if (member.is_training) return;
+  member.clock = slowest();
+  member.is_training = member.has_joined = true;
+  member.has_finished = false;
+  changed.notify_all();
+}
+
+inline std::int64_t PsMembers::slowest() const {
+  std::int64_t clock = std::numeric_limits<std::int64_t>::max();
+  for (const PsMember& member : list)
+    if (member.is_training) clock = std::min(clock, member.clock);
+  return clock == std::numeric_limits<std::int64_t>::max() ? 0 : clock;
+}
+
+inline bool PsMembers::all_have_come() const {
+  return Clock::now() - fit_began > options_.startup_timeout ||
+         std::ranges::all_of(list, [](const PsMember& member) { return member.has_joined; });
+}
+
+inline void PsMembers::wait(Lock& lock, PsConnection& connection, PsMember& member,
+                            FunctionRef<bool()> is_over) {
+  struct Waiting {
+    bool& flag;
+    ~Waiting() { flag = false; }
+  };
+  struct Relock {
+    Lock& lock;
+    ~Relock() { lock.lock(); }
+  };
+  constexpr auto interval = std::chrono::seconds(1);
+  auto next = Clock::now() + interval;
+  while (!is_over()) {
+    if (is_stopping) throw ConnectionLost("the server ends");
+    member.is_waiting = true;
+    const Waiting waiting{member.is_waiting};
+    changed.wait_until(lock, next);
+    if (Clock::now() < next || is_over()) continue;
+    next = Clock::now() + interval;
+    const std::string text = laggards();
+    lock.unlock();
+    const Relock relock{lock};
+    if (connection.has_ended()) throw ConnectionLost("closed the connection");
+    connection.send(PsMessage::waiting, text);
+  }
+}
+
+inline std::string PsMembers::laggards() const {
+  std::string text;
+  for (const PsMember& member : list) {
+    if (member.is_waiting || (member.has_finished && !member.pulls)) continue;
+    const char* const how = member.connection == nullptr ? " (not connected)"
+                            : member.is_training         ? ""
+                            : member.pulls               ? " (has not taken the result yet)"
+                                                         : " (has not begun)";
+    text += concat({text.empty() ? "worker " : ", ", rank_of(member), how});
+  }
+  return text;
+}
+
+inline void PsMembers::accuse(const PsMember& member, std::string_view why) const {
+  const auto rank = static_cast<std::size_t>(rank_of(member));
+  if (rank < place_.addresses.size())
+    note_failure({.address = place_.addresses[rank], .reason = std::string(why)});
+}
+
+inline void PsMembers::forget_laggards() {
+  const auto is_waiting = [](const PsMember& member) { return member.is_waiting; };
+  const auto now = Clock::now();
+  if (std::ranges::none_of(list, is_waiting)) last_progress = now;
+  if (now - last_progress <= options_.progress_limit()) return;
+  last_progress = now;
+  for (PsMember& member : list) {
+    const bool is_awaited = !member.is_waiting && (member.is_training || member.pulls);
+    if (!is_awaited || member.connection == nullptr) continue;
+    const std::string why =
+        concat({"lives, but has made no step for ", duration_text(options_.progress_limit()),
+                " while others wait"});
+    place_.say(concat({"worker ", rank_of(member), " ", why, ": it is left out"}));
+    accuse(member, why);
+    member.connection->shut_down();
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -35,7 +35,7 @@ class FileArrays {
     for (SavedArray& array : found) {
       if (array_size(array.extents, scalar_size(array.scalar)) != array.bytes.size())
         throw DataError(
-            concat({"'", array.name, "' ", shape_text(array.extents), " of ", array.scalar,
+            concat({in_quotes(array.name), " ", shape_text(array.extents), " of ", array.scalar,
                     " cannot have ", array.bytes.size(), " bytes: the file is damaged"}));
       const WeightsRename* const rule = rule_for(array.name, options.rename);
       used.insert(rule);
@@ -49,8 +49,8 @@ class FileArrays {
     for (const WeightsRename& rule : options.rename)
       if (!used.contains(&rule))
         throw ConfigurationError(
-            concat({"rename: the file has no array whose name is or begins with '", rule.from,
-                    "'; it has ", names()}));
+            concat({"rename: the file has no array whose name is or begins with ",
+                    in_quotes(rule.from), "; it has ", names()}));
   }
 
   /// Marks it as used. Null when there is none.
@@ -73,7 +73,7 @@ class FileArrays {
     for (std::size_t i = 0; i < arrays_.size() && i < 12; ++i) {
       const SavedArray& array = arrays_[i].array;
       text +=
-          concat({i > 0 ? ", '" : "'", printable(array.name, 60), "' ", shape_text(array.extents)});
+          concat({i > 0 ? ", " : "", in_quotes(array.name, 60), " ", shape_text(array.extents)});
     }
     if (arrays_.size() > 12) text += concat({" and ", arrays_.size() - 12, " more"});
     return text.empty() ? "none" : text;

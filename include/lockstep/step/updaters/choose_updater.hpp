@@ -42,11 +42,6 @@ template <class T>
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/updaters/choose_updater.ipp"
 #endif
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(std::unique_ptr<Updater<float>> choose_updater(const Parts<float>&));
-LOCKSTEP_INSTANCE(std::unique_ptr<Updater<double>> choose_updater(const Parts<double>&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -42,3 +42,8 @@ std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(
+    std::unique_ptr<Updater<LOCKSTEP_REAL>> choose_updater(const Parts<LOCKSTEP_REAL>&));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

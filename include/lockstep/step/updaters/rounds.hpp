@@ -47,13 +47,13 @@ class RoundsUpdater final : public Updater<T> {
 
   typename Base::Progress begin(const UpdateStep& step) override {
     step_ = step;
-    if (!std::exchange(in_round_, true)) {
+    if (alone_steps_ == 0) {
       if (moves_)
         std::ranges::copy(parts_.variables.parameters().values(), start_.values().begin());
       round_.clear();
       mine_ = {};
     }
-    together_.reset();
+    missed_.reset();
     const auto progress = alone_.begin(step);
     return parts_.variables.needs_all_gradients() ? Base::Progress::none : progress;
   }
@@ -70,20 +70,22 @@ class RoundsUpdater final : public Updater<T> {
     mine_.updates += has_updated ? 1 : 0;
     round_.accumulate(status);
     round_[StatusBlock::has_next] = status[StatusBlock::has_next];
-    if (!step_.ends_round) return has_updated;
+    if (++alone_steps_ < parts_.variables.synchronization().steps() && !step_.ends_epoch)
+      return has_updated;
 
     if (step_.stop_on_non_finite && status[StatusBlock::non_finite] > 0)
       parts_.workspace.undo_step();
     else
       parts_.workspace.end_step();
     std::ranges::copy(round_.values(), status.values().begin());
-    in_round_ = false;
-    if (moves_) return meet(has_updated);
-    together_ = mine_.steps;
-    return has_updated;
+    const bool changes = moves_ ? meet(has_updated) : has_updated;
+    const std::int64_t most =
+        moves_ ? std::ranges::max(ranks_, {}, &Done::steps).steps : mine_.steps;
+    missed_ = std::max<std::int64_t>(0, most - std::exchange(alone_steps_, 0));
+    return changes;
   }
 
-  [[nodiscard]] std::optional<std::int64_t> steps_together() const override { return together_; }
+  [[nodiscard]] std::optional<std::int64_t> missed_steps() const override { return missed_; }
 
  private:
   /// What a rank has done in a round.
@@ -109,7 +111,6 @@ class RoundsUpdater final : public Updater<T> {
       workspace.take_status(collective.size());
       workspace.in_collective += Trace::Clock::now() - begin;
     }
-    together_ = std::ranges::max(ranks_, {}, &Done::steps).steps;
     const auto trained =
         std::ranges::count_if(ranks_, [](const Done& done) { return done.updates > 0; });
     if (trained == 0) return false;
@@ -179,8 +180,8 @@ class RoundsUpdater final : public Updater<T> {
   StatusBlock round_;
   std::vector<Done> ranks_;
   Done mine_;
-  bool in_round_ = false;
-  std::optional<std::int64_t> together_;
+  std::int64_t alone_steps_ = 0;  // since the ranks last met, also one without data
+  std::optional<std::int64_t> missed_;
   UpdateStep step_;
 };
 

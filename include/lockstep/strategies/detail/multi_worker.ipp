@@ -13,7 +13,7 @@
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/log_place.hpp"
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/elastic/membership.hpp"
+#include "lockstep/collectives/elastic/world.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/kept_port.hpp"
@@ -23,8 +23,8 @@
 #include "lockstep/core/last_words.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/strategies/detail/members_world.hpp"
 #include "lockstep/strategies/detail/multi_worker.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -48,16 +48,15 @@ class MultiWorker::Impl {
   void reconnect();
   [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
   [[nodiscard]] const ReplicaThreads& threads() const noexcept { return threads_; }
-  [[nodiscard]] const ElasticWorld* world() const noexcept { return world_.get(); }
+  [[nodiscard]] const ElasticWorld* world() const noexcept { return worlds_.get(); }
   [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
 
   void run(FunctionRef<void(void*)> f);
 
  private:
   void tell_failure() noexcept;
-  void check_elastic(const Cluster& cluster) const;
   [[nodiscard]] Cluster checked(const Cluster& cluster) const;
-  [[nodiscard]] std::unique_ptr<Membership> join() const;
+  [[nodiscard]] std::unique_ptr<Worlds> join() const;
   void connect_world();
   void connect();
   [[nodiscard]] int count(int requested) const;
@@ -66,11 +65,10 @@ class MultiWorker::Impl {
   const int exceptions_;  // in flight when this was made
   const CommunicationOptions options_;
   const bool sharded_updates_;
-  const std::optional<ElasticOptions> elastic_;
+  const Elastic elastic_;
   const std::shared_ptr<KeptPort> port_;
-  Cluster cluster_;  // of the world, where there are worlds
-  std::unique_ptr<Membership> membership_;
-  std::unique_ptr<ElasticWorld> world_;
+  Cluster cluster_;                       // of the world, where there are worlds
+  const std::unique_ptr<Worlds> worlds_;  // null where the workers stay the same
   ReplicaThreads threads_;
   bool was_connected_ = false;
   const std::unique_ptr<WorkerConnections> connections_;  // last: they use the others
@@ -85,12 +83,11 @@ LOCKSTEP_INLINE MultiWorker::Impl::Impl(std::unique_ptr<WorkerConnections> conne
       elastic_(options.elastic),
       port_(std::make_shared<KeptPort>()),
       cluster_(checked(cluster)),
-      membership_(join()),
-      world_(membership_ == nullptr ? nullptr : std::make_unique<MembersWorld>(*membership_)),
+      worlds_(join()),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
                options.pinning),
       connections_(std::move(connections)) {
-  membership_ == nullptr ? connect() : connect_world();
+  worlds_ == nullptr ? connect() : connect_world();
 }
 
 LOCKSTEP_INLINE MultiWorker::Impl::~Impl() {
@@ -111,19 +108,19 @@ LOCKSTEP_INLINE void MultiWorker::Impl::reconnect() {
         "MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
   connections_->disconnect();
   LastWords::say_now();
-  if (membership_ != nullptr) return connect_world();
+  if (worlds_ != nullptr) return connect_world();
   cluster_ = met(std::move(cluster_), port_, options_);
   connect();
 }
 
-LOCKSTEP_INLINE std::unique_ptr<Membership> MultiWorker::Impl::join() const {
-  if (!elastic_ || cluster_.world_size() == 1) return nullptr;
-  auto membership = std::make_unique<Membership>(
-      cluster_.rank(), cluster_.addresses(), *elastic_, options_,
-      concat({"lockstep ", version_major, ".", version_minor, ".", version_patch, ", built for ",
-              instruction_set_of_build()}));
+LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::Impl::join() const {
+  if (elastic_.code() == nullptr || cluster_.world_size() == 1) return nullptr;
+  auto worlds =
+      elastic_.code()->join(cluster_, options_,
+                            concat({"lockstep ", version_major, ".", version_minor, ".",
+                                    version_patch, ", built for ", instruction_set_of_build()}));
   note_world(0, "");  // a launcher shall know before the first world that the job is elastic
-  return membership;
+  return worlds;
 }
 
 /// A worker may be lost while the members of a new world connect: then they form another one. But
@@ -131,16 +128,16 @@ LOCKSTEP_INLINE std::unique_ptr<Membership> MultiWorker::Impl::join() const {
 LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
   using Clock = std::chrono::steady_clock;
   for (auto deadline = Clock::time_point::max();;) {
-    membership_->form(port_);
+    worlds_->form(port_);
     cluster_.spec = {};
-    cluster_.spec.worker = membership_->addresses();
-    const World& world = membership_->world();
-    cluster_.task = {TaskType::worker, world.rank_of(membership_->slot())};
+    cluster_.spec.worker = worlds_->addresses();
+    const World& world = worlds_->world();
+    cluster_.task = {TaskType::worker, world.rank_of(worlds_->slot())};
     try {
       connect();
-      membership_->works();
+      worlds_->works();
       note_world(world.epoch, world.members());
-      log_line(concat({membership_->description(), ", this is worker ", membership_->slot(),
+      log_line(concat({worlds_->description(), ", this is worker ", worlds_->slot(),
                        world.ranks_are_slots() ? "" : ": ",
                        world.ranks_are_slots() ? "" : world.ranks_text()}));
       return;
@@ -148,14 +145,14 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
       connections_->disconnect();
       if (error.exit_code() != ExitCode::lost_peer) throw;
       if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
-      CollectiveFailure failure = naming_worker(error.failure(), world, 1);
+      CollectiveFailure failure = error.failure();
       if (Clock::now() >= deadline) {
         failure.reason += "; no world comes to work. The workers of the last one listen at";
-        for (const std::string& address : membership_->addresses()) failure.reason += " " + address;
+        for (const std::string& address : worlds_->addresses()) failure.reason += " " + address;
         failure.reason += ", ports that the system chooses: they must reach each other there";
         throw CollectiveError(std::move(failure));
       }
-      log_line(concat({membership_->description(),
+      log_line(concat({worlds_->description(),
                        " does not come to work: ", CollectiveError(std::move(failure)).what()}));
     }
   }
@@ -164,18 +161,24 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
 LOCKSTEP_INLINE void MultiWorker::Impl::run(FunctionRef<void(void*)> f) {
   if (!connections_->has_replicas())
     throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
-  const auto call = [&](int i) { f(connections_->replica(i)); };
+  const auto call = [&](int i) {
+    f(connections_->replica(i));
+    connections_->depart(i);
+  };
   const auto abort = [&](int i, std::string_view what, ExitCode code) {
     connections_->abort(i, what, code);
   };
   const auto clean_up = [&] { connections_->reset(); };
-  if (membership_ == nullptr || membership_->world().ranks_are_slots())
-    return threads_.run(call, abort, clean_up);
-  const World world = membership_->world();
-  try {
+  const auto run_all = [&] {
     threads_.run(call, abort, clean_up);
-  } catch (const CollectiveError& error) {
-    throw CollectiveError(naming_worker(error.failure(), world, threads_.size()));
+    connections_->assemble();
+  };
+  if (worlds_ == nullptr || worlds_->world().ranks_are_slots()) return run_all();
+  const World world = worlds_->world();
+  try {
+    run_all();
+  } catch (const CollectiveError&) {
+    throw;
   } catch (const Error&) {  // its message may name ranks
     log_line(concat({"in world ", world.epoch, ", ", world.ranks_text()}));
     throw;
@@ -195,7 +198,7 @@ LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster) const
   options_.validate();
   cluster.validate();
   set_log_place(log_place_of(cluster));
-  if (elastic_) check_elastic(cluster);
+  if (elastic_.code() != nullptr) elastic_.code()->check(cluster);
   if (cluster.is_evaluator())
     throw ConfigurationError(
         "this process is the evaluator of the cluster, which does not train: ask "
@@ -212,14 +215,6 @@ LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster) const
   return met(cluster, port_, options_);
 }
 
-LOCKSTEP_INLINE void MultiWorker::Impl::check_elastic(const Cluster& cluster) const {
-  if (cluster.meeting)
-    throw ConfigurationError(
-        concat({"MultiWorkerMirroredOptions::elastic needs the addresses of all workers, and ",
-                cluster.source, " names that of rank 0 alone: give them in TF_CONFIG"}));
-  elastic_->validate(cluster.world_size());
-}
-
 LOCKSTEP_INLINE void MultiWorker::Impl::connect() {
   const int replicas = threads_.size();
   if (cluster_.world_size() > 1) {
@@ -230,12 +225,12 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect() {
         {"instruction set of the build", instruction_set_of_build()},
         {"replicas per worker", std::to_string(replicas)}};
     CommunicationOptions options = options_;
-    if (membership_ != nullptr) {
-      rendezvous.properties.emplace_back("world", membership_->world().text());
-      rendezvous.workers = membership_->world().slots;
+    if (worlds_ != nullptr) {
+      rendezvous.properties.emplace_back("world", worlds_->world().text());
+      rendezvous.workers = worlds_->world().slots;
       // All are there: one that does not come is lost.
       options.startup_timeout = std::clamp<std::chrono::milliseconds>(
-          elastic_->wait, std::chrono::seconds(5), std::chrono::seconds(60));
+          worlds_->wait(), std::chrono::seconds(5), std::chrono::seconds(60));
     }
     rendezvous.ranks_on_host = workers_on_host() * replicas;
     rendezvous.port = port_;

@@ -25,12 +25,15 @@ class PolicyConnections final : public WorkerConnections {
 
   void connect(const Rendezvous& rendezvous, const CommunicationOptions& options) override {
     policy_.reset(new Policy(Policy::connect(rendezvous, options)));
+    worker_ = rendezvous.workers.empty()
+                  ? -1
+                  : rendezvous.workers[static_cast<std::size_t>(rendezvous.rank)];
   }
   void make_replicas(ReplicaThreads& threads, int threads_on_host,
                      const CommunicationOptions& options) override {
     const int count = threads.size();
-    group_ =
-        std::make_unique<HierarchicalGroup<Policy>>(count, policy_.get(), options, threads_on_host);
+    group_ = std::make_unique<HierarchicalGroup<Policy>>(count, policy_.get(), options,
+                                                         threads_on_host, worker_);
     replicas_.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) replicas_.emplace_back(group_->member(i), i, count, &threads);
   }
@@ -49,6 +52,8 @@ class PolicyConnections final : public WorkerConnections {
   void abort(int i, std::string_view what, ExitCode code) noexcept override {
     group_->member(i).abort(what, code);
   }
+  void depart(int i) noexcept override { group_->depart(i); }
+  void assemble() noexcept override { group_->assemble(); }
   void reset() noexcept override {
     group_->drain();  // an exception may leave a reduction behind that uses a replica's memory
     group_->reset();
@@ -65,6 +70,7 @@ class PolicyConnections final : public WorkerConnections {
   void abort_all(std::string_view reason) noexcept override { policy_->abort(reason); }
 
  private:
+  int worker_ = -1;
   std::shared_ptr<Policy> policy_;
   std::unique_ptr<HierarchicalGroup<Policy>> group_;
   std::vector<Replica> replicas_;

@@ -38,6 +38,9 @@ class WorkerConnections {
   virtual void abort(int i, std::string_view what, ExitCode code) noexcept = 0;
   /// Makes the replicas usable again after a failure. None of them may be at work.
   virtual void reset() noexcept = 0;
+  /// That replica makes no more calls until assemble().
+  virtual void depart(int i) noexcept = 0;
+  virtual void assemble() noexcept = 0;
 
   // For those that have peers.
 

@@ -144,7 +144,7 @@ Received transfer(const std::vector<std::byte>& message, const Setting& setting,
   result.taken = in.received_bytes();
   result.complete = sending.is_complete() && receiving.is_complete();
   result.fits = receiving.fits();
-  if (!result.fits) result.failure = receiving.mismatch(1);
+  if (!result.fits) result.failure = receiving.mismatch("worker 1");
   return result;
 }
 
@@ -188,7 +188,7 @@ TEST_SUITE("tcp messages") {
       CHECK(received.failure.failed_rank == 0);
       CHECK(received.failure.code == ExitCode::lost_peer);  // a retry may help
       CHECK(received.failure.reason.find(
-                "its message 3, all_reduce of 60 bytes, came to rank 1 with bits changed on "
+                "its message 3, all_reduce of 60 bytes, came to worker 1 with bits changed on "
                 "the way (CRC-32C, ") == 0);
     }
   }

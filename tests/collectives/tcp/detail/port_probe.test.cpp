@@ -46,6 +46,19 @@ TEST_SUITE("port probe") {
     CHECK(outcome(port) == Process::ended);
   }
 
+  TEST_CASE("a port of another machine may be refused by what stands between") {
+    const auto is_here = [](const char* text) {
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_port = htons(9);
+      REQUIRE(::inet_pton(AF_INET, text, &address.sin_addr) == 1);
+      return PortProbe::is_of_this_machine(reinterpret_cast<const sockaddr*>(&address),
+                                           static_cast<socklen_t>(sizeof address));
+    };
+    CHECK(is_here("127.0.0.1"));
+    CHECK_FALSE(is_here("192.0.2.1"));  // for documents (RFC 5737)
+  }
+
   TEST_CASE("a connection that is closed at once: the process lives") {
     Listener listener;
     std::thread process([&] {

@@ -207,7 +207,7 @@ struct Times {
 std::unique_ptr<Process> start_rank(int rank, const std::vector<std::string>& addresses,
                                     const char* mode, Times times = {},
                                     const Environment& environment = {}) {
-  std::vector<std::string> command{PROGRAM_RANK, std::to_string(rank),
+  std::vector<std::string> command{test_program("collectives_rank"), std::to_string(rank),
                                    std::to_string(times.startup.count()),
                                    std::to_string(times.timeout.count()), mode};
   command.insert(command.end(), addresses.begin(), addresses.end());
@@ -314,9 +314,9 @@ TEST_SUITE("tcp start-up, with a secret") {
       }
     });
     CHECK(contains(message_of(thrown[0]), in_0));
-    CHECK(contains(message_of(thrown[0]), "rank 1 (" + cluster.addresses[1] + ")"));
+    CHECK(contains(message_of(thrown[0]), "worker 1 (" + cluster.addresses[1] + ")"));
     CHECK(contains(message_of(thrown[1]), in_1));
-    CHECK(contains(message_of(thrown[1]), "rank 0 (" + cluster.addresses[0] + ")"));
+    CHECK(contains(message_of(thrown[1]), "worker 0 (" + cluster.addresses[0] + ")"));
     for (std::size_t i = 0; i < 2; ++i) {
       CHECK_FALSE(contains(message_of(thrown[i]), "horse"));
       // A worker with a secret is not stopped by a process that cannot prove that it knows it.
@@ -451,13 +451,13 @@ TEST_SUITE("tcp start-up, with a secret") {
     const Finished refused = wrong->wait(30s);
     CAPTURE(refused.output);
     CHECK(refused.exit_code == static_cast<int>(ExitCode::lost_peer));
-    CHECK(contains(refused.output, "rank 0 (" + addresses[0] + ") has another cluster secret"));
+    CHECK(contains(refused.output, "worker 0 (" + addresses[0] + ") has another cluster secret"));
     auto second = start_rank(1, addresses, "join", {}, {{"LOCKSTEP_CLUSTER_SECRET", secret}});
     CHECK(second->wait(30s).exit_code == 0);
     const Finished finished = first->wait(30s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
-    CHECK(contains(finished.output, "rank 1 (" + addresses[1] +
+    CHECK(contains(finished.output, "worker 1 (" + addresses[1] +
                                         ") was turned away: 127.0.0.1, which claims to be it, has "
                                         "another cluster secret"));
     CHECK_FALSE(contains(finished.output + refused.output, "horse"));
@@ -493,8 +493,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     CHECK(seconds_since(begin) < 10);
     for (const auto& exception : thrown) {
       CAPTURE(message_of(exception));
-      CHECK(
-          contains(message_of(exception), "rank 2 (" + cluster.addresses[2] + ") is there twice"));
+      CHECK(contains(message_of(exception),
+                     "worker 2 (" + cluster.addresses[2] + ") is there twice"));
       CHECK(code_of(exception) == ExitCode::usage);
     }
   }
@@ -511,9 +511,9 @@ TEST_SUITE("tcp start-up, two processes with one place") {
       CHECK_FALSE(guest.hear_all().empty());
     }
     const std::string output = worker->wait(30s).output;
-    const std::size_t first = output.find("has rank 0, as this worker has");
+    const std::size_t first = output.find("is worker 0, as this process is");
     REQUIRE(first != std::string::npos);
-    CHECK(output.find("lockstep: 127.0.0.1 has rank 0", first) == std::string::npos);
+    CHECK(output.find("lockstep: 127.0.0.1 is worker 0", first) == std::string::npos);
   }
 
   TEST_CASE("a second chief, on another host, finds the first one, and leaves it alone") {
@@ -546,8 +546,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     CHECK(seconds_since(begin) < 10);
     CHECK(!thrown[0]);
     CHECK(!thrown[2]);
-    CHECK(contains(message_of(thrown[1]), "rank 0 (" + cluster.addresses[0] +
-                                              ") has rank 0, as this worker has: two processes "
+    CHECK(contains(message_of(thrown[1]), "worker 0 (" + cluster.addresses[0] +
+                                              ") is worker 0, as this process is: two processes "
                                               "with one place in the cluster"));
     CHECK(code_of(thrown[1]) == ExitCode::usage);
   }
@@ -761,7 +761,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     CAPTURE(finished.output);
     CHECK(second.exit_code == 0);
     CHECK(finished.exit_code == 0);
-    CHECK(contains(finished.output, "rank 1 (" + addresses[1] +
+    CHECK(contains(finished.output, "worker 1 (" + addresses[1] +
                                         ") was turned away: 127.0.0.1, which claims to be it, " +
                                         what));
   }
@@ -806,7 +806,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     });
     CHECK(code_of(thrown[0]) == ExitCode::usage);
     CHECK(contains(message_of(thrown[0]),
-                   "rank 1 (" + cluster.addresses[1] + ") has protocol version 9"));
+                   "worker 1 (" + cluster.addresses[1] + ") has protocol version 9"));
     CHECK(seconds_since(begin) > 1.9);
     CHECK(seconds_since(begin) < 15);
   }
@@ -869,10 +869,10 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
       else
         (void)Auto::connect(places[1], patient_options());
     });
-    CHECK(contains(message_of(thrown[0]), "rank 1 (" + cluster.addresses[1] +
+    CHECK(contains(message_of(thrown[0]), "worker 1 (" + cluster.addresses[1] +
                                               ") has collective Auto, this worker has "
                                               "Ring"));
-    CHECK(contains(message_of(thrown[1]), "rank 0 (" + cluster.addresses[0] +
+    CHECK(contains(message_of(thrown[1]), "worker 0 (" + cluster.addresses[0] +
                                               ") has collective Ring, this worker has "
                                               "Auto"));
     for (const auto& exception : thrown) CHECK(code_of(exception) == ExitCode::usage);
@@ -1091,8 +1091,8 @@ TEST_SUITE("tcp start-up, ports") {
     const Finished lost = start_rank(1, theirs, "join")->wait(30s);
     CAPTURE(lost.output);
     CHECK(lost.exit_code == 2);
-    CHECK(contains(lost.output,
-                   "rank 0 (" + addresses[0] + ") has another address of rank 1 than this worker"));
+    CHECK(contains(lost.output, "worker 0 (" + addresses[0] +
+                                    ") has another address of worker 1 than this worker"));
     CHECK_FALSE(contains(lost.output, addresses[1]));
     const Finished second = start_rank(1, ours, "join")->wait(30s);
     CHECK(second.exit_code == 0);
@@ -1138,7 +1138,7 @@ void check_named_by_all(int signal, std::chrono::milliseconds startup_timeout) {
       CAPTURE(rank);
       CAPTURE(finished.output);
       CHECK(finished.exit_code == 138);
-      CHECK(contains(finished.output, "error: start-up: rank " + std::to_string(victim) + " (" +
+      CHECK(contains(finished.output, "error: start-up: worker " + std::to_string(victim) + " (" +
                                           clusters[i].addresses[static_cast<std::size_t>(victim)] +
                                           ") failed: "));
     }
@@ -1251,7 +1251,7 @@ TEST_SUITE("tcp start-up, processes that die") {
     }
     const CollectiveFailure failure = failure_of(thrown[1]);
     CHECK(failure.failed_rank == 2);
-    CHECK(contains(failure.reason, "lost just when all ranks were connected"));
+    CHECK(contains(failure.reason, "lost just when all workers were connected"));
     CHECK(failure.seconds < 30);
   }
 
@@ -1307,7 +1307,14 @@ for i in 0 1 2; do
   ip link set "cable$i" master switch up
   nsenter --net --target "${hosts[i]}" sh -c "ip address add 10.77.0.$((i + 1))/24 dev eth0; ip link set eth0 up; ip link set lo up"
 done
-[[ $2 == after ]] || ip link set cable2 down
+[[ $2 != before ]] || ip link set cable2 down
+# The cable carries 1000 bytes, and the hosts believe in 1500. (Packets that are still in one piece
+# would pass.)
+if [[ $2 == narrow ]]; then
+  for host in "${hosts[@]}"; do nsenter --net --target "$host" ip link set eth0 gso_max_segs 1; done
+  ip link set cable2 mtu 1000
+  ip link set switch mtu 1500
+fi
 ranks=()
 for i in 0 1 2; do
   nsenter --net --target "${hosts[i]}" "$1" $i 6000 2000 reduce "${addresses[@]}" >"$folder/$i" 2>&1 &
@@ -1336,16 +1343,16 @@ TEST_SUITE("tcp start-up, hosts [full] [needs namespaces]") {
     std::string when, why;
     SUBCASE("before the start-up") {
       when = "before";
-      why = "error: start-up: rank 2 (10.77.0.3:2222) failed: ";
+      why = "error: start-up: worker 2 (10.77.0.3:2222) failed: ";
     }
     SUBCASE("in the middle of the work") {
       when = "after";
-      why = "error: all_reduce: rank 2 (10.77.0.3:2222) failed: ";
+      why = "error: all_reduce: worker 2 (10.77.0.3:2222) failed: ";
     }
     const auto begin = Clock::now();
     const Finished finished =
         run_process({"/bin/sh", "-c", "exec unshare --net bash -c \"$0\" hosts \"$@\"", three_hosts,
-                     PROGRAM_RANK, when},
+                     test_program("collectives_rank"), when},
                     {}, 60s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
@@ -1355,6 +1362,25 @@ TEST_SUITE("tcp start-up, hosts [full] [needs namespaces]") {
       CHECK(contains(finished.output, "[" + rank + "] " + why));
     }
     CHECK(contains(finished.output, "rank 2 ended with 138\n"));
+  }
+
+  TEST_CASE("a network that loses large packets is named by all, and no host") {
+    const Finished may = run_process(
+        {"/bin/sh", "-c",
+         "unshare --net sh -c 'ip link add lockstep0 gso_max_segs 1 type veth peer name lockstep1' "
+         "&& command -v nsenter && command -v bash"});
+    if (may.exit_code != 0)
+      return skip("a narrow network", "the right to make network namespaces: " + may.output);
+    const Finished finished =
+        run_process({"/bin/sh", "-c", "exec unshare --net bash -c \"$0\" hosts \"$@\"", three_hosts,
+                     test_program("collectives_rank"), "narrow"},
+                    {}, 60s);
+    CAPTURE(finished.output);
+    for (const std::string rank : {"0", "1", "2"})
+      CHECK(contains(finished.output,
+                     "[" + rank + "] error: all_reduce: the network between worker "));
+    CHECK(contains(finished.output, " and worker 2 (10.77.0.3:2222) loses large packets"));
+    CHECK_FALSE(contains(finished.output, " failed: "));
   }
 }
 

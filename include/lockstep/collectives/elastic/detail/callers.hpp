@@ -15,10 +15,10 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
-#include "lockstep/collectives/host/wake_pipe.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/thread.hpp"
+#include "lockstep/core/wake_pipe.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

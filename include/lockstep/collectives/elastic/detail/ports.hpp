@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -38,7 +38,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   if (!socket.is_open())
     throw ConfigurationError(concat(
         {"cannot listen on port ", own.port, ", which this worker's address ", address,
-         " names: ", std::strerror(errno),
+         " names: ", system_error_text(errno),
          errno == EADDRINUSE ? "; another program, or another worker with the same task, has it"
                              : ""}));
   return socket;
@@ -66,10 +66,9 @@ class FormationListener {
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
       rests_until_ = Clock::now() + std::chrono::seconds(1);
       if (!std::exchange(has_complained_, true))
-        log_line(concat(
-            {"warning: the call of another worker to port ", port_of(own_name(socket_.get())),
-             " cannot be taken: ", std::strerror(error), error == EMFILE ? " (ulimit -n)" : "",
-             "; this worker tries again each second"}));
+        log_warning(concat({"the call of another worker to port ", port_of(own_name(socket_.get())),
+                            " cannot be taken: ", system_error_text(error),
+                            "; this worker tries again each second"}));
     }
     return caller;
   }
@@ -89,7 +88,8 @@ class FormationListener {
   const auto socket = listen_for_meeting(parse_address(address).host, options.bind_address, 0);
   if (socket.is_open()) port.keep(socket.get());
   if (!socket.is_open() || !port.is_set())
-    throw Error(concat({"cannot listen on a port for the other workers: ", std::strerror(errno)}));
+    throw Error(
+        concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
   return concat({address.substr(0, address.rfind(':') + 1), port_of(own_name(socket.get()))});
 }
 

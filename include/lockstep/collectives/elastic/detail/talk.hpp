@@ -34,7 +34,8 @@ class FormationTalk {
   [[nodiscard]] int descriptor() const noexcept { return connection_.descriptor(); }
   [[nodiscard]] short events() const noexcept { return connection_.events(); }
   /// See TlsSession: what speaks against the other side being this worker.
-  [[nodiscard]] std::string denies(int slot) const { return connection_.denies(-1, slot); }
+  [[nodiscard]] std::string denies(int slot) const { return connection_.denies(slot); }
+  [[nodiscard]] bool is_fixed() const noexcept { return connection_.is_fixed(); }
   /// What is wrong with the other side, as the end of a sentence about it.
   [[nodiscard]] const std::string& problem() const noexcept {
     return problem_.empty() ? connection_.problem() : problem_;

@@ -156,8 +156,8 @@ class MeetingGuest {
   void report() {
     if (Clock::now() >= next_report_) {
       next_report_ = Clock::now() + std::chrono::seconds(5);
-      log_line(concat({"start-up: rank ", meeting_.rank, " looks for rank 0 at ", meeting_.address,
-                       ": ", why_}));
+      log_line(concat({"start-up: worker ", meeting_.rank, " looks for worker 0 at ",
+                       meeting_.address, ": ", why_}));
     }
     last_why_ = std::exchange(why_, {});
   }
@@ -169,9 +169,9 @@ class MeetingGuest {
          .address = meeting_.address,
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason = concat({"did not tell rank ", meeting_.rank, " the other workers' addresses: ",
+         .reason = concat({"did not tell worker ", meeting_.rank, " the other workers' addresses: ",
                            why.empty() ? "it does not answer" : why.c_str(),
-                           "; is rank 0 started, on that host, and may this one connect to it?"})});
+                           "; is it started, on that host, and may this one connect to it?"})});
   }
 
   const Meeting& meeting_;

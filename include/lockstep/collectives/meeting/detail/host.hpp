@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <list>
 #include <memory>
 #include <optional>
@@ -29,6 +28,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -103,7 +103,7 @@ class MeetingHost {
         if (errno != EADDRINUSE)
           throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
                                            ", where the other workers look for it (",
-                                           meeting_.address, "): ", std::strerror(errno)}));
+                                           meeting_.address, "): ", system_error_text(errno)}));
       }
       if (Clock::now() >= deadline_)
         throw ConfigurationError(
@@ -262,7 +262,7 @@ class MeetingHost {
 
   void report() {
     next_report_ += std::chrono::seconds(5);
-    log_line(concat({"start-up: rank 0 waits at ", meeting_.address, " (port ",
+    log_line(concat({"start-up: worker 0 waits at ", meeting_.address, " (port ",
                      port_of(own_name(listener_.get())), ") for ", missing_ranks(addresses_),
                      " of ", meeting_.size}));
   }
@@ -275,7 +275,7 @@ class MeetingHost {
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
          .reason = concat(
-             {"did not come to ", meeting_.address, ", where rank 0 waits for all within ",
+             {"did not come to ", meeting_.address, ", where worker 0 waits for all within ",
               duration_text(options_.startup_timeout), "; missing: ", missing_ranks(addresses_),
               ". Are all started, and may they connect to this host's ports ", place_.port, " to ",
               std::min(65'535, place_.port + meeting_ports - 1), "?"})});

@@ -85,13 +85,13 @@ struct MeetingAnswer {
   }
 };
 
-/// "rank 1, 3": those without an address, 20 of them at most.
+/// "worker 1, 3": those without an address, 20 of them at most.
 [[nodiscard]] inline std::string missing_ranks(const std::vector<std::string>& addresses) {
   std::string text;
   int shown = 0;
   for (std::size_t rank = 0; rank < addresses.size(); ++rank)
     if (addresses[rank].empty() && shown++ < 20)
-      text += concat({text.empty() ? "rank " : ", ", rank});
+      text += concat({text.empty() ? "worker " : ", ", rank});
   return shown <= 20 ? text : concat({text, " and ", shown - 20, " more"});
 }
 

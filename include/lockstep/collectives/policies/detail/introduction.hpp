@@ -35,6 +35,6 @@ std::vector<T> gather(Tcp& tcp, const T& mine) {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/detail/introduction.ipp"
 #endif

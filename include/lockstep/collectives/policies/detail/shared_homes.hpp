@@ -68,6 +68,6 @@ class SharedArrival final : public ExternalEvent {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/detail/shared_homes.ipp"
 #endif

@@ -24,9 +24,10 @@ LOCKSTEP_INLINE SharedHomes share_homes(Tcp& tcp, const Rendezvous& rendezvous) 
   const auto put = [](std::array<char, 200>& text, const std::string& problem) {
     problem.copy(text.data(), text.size() - 1);
   };
-  const auto first_problem = [](const std::vector<Introduction>& all) {
+  const auto first_problem = [&](const std::vector<Introduction>& all) {
     for (std::size_t r = 0; r < all.size(); ++r)
-      if (all[r].problem[0] != 0) return concat({"rank ", r, ": ", all[r].problem.data()});
+      if (all[r].problem[0] != 0)
+        return concat({tcp.name(static_cast<int>(r)), ": ", all[r].problem.data()});
     return std::string();
   };
 
@@ -46,7 +47,8 @@ LOCKSTEP_INLINE SharedHomes share_homes(Tcp& tcp, const Rendezvous& rendezvous) 
   homes.problem = first_problem(all);
   for (std::size_t r = 1; r < all.size() && homes.problem.empty(); ++r)
     if (all[r].machine != all[0].machine)
-      homes.problem = concat({"rank ", r, " runs on another machine than rank 0"});
+      homes.problem =
+          concat({tcp.name(static_cast<int>(r)), " runs on another machine than ", tcp.name(0)});
   if (!homes.problem.empty()) return homes;
 
   try {

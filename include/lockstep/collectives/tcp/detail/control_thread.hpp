@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
-#include "lockstep/collectives/host/wake_pipe.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
@@ -39,6 +39,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
+#include "lockstep/core/wake_pipe.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -52,13 +53,13 @@ class TcpControl {
   using Peer = ControlChannel::Peer;
 
   /// `news` is woken when the cause is set, and when a peer says that it ends, or has gone.
-  TcpControl(const std::vector<std::string>& addresses, int rank, const ActivityBoard& board,
+  TcpControl(const WorkerNames& names, int rank, const ActivityBoard& board,
              std::deque<TcpLinks>& links, FailureCause& cause, WakePipe& news)
-      : addresses_(addresses),
+      : names_(names),
         links_(links),
         cause_(cause),
         news_(news),
-        watch_(addresses, rank, board, cause,
+        watch_(names, rank, board, cause,
                [this](int to, const ControlFrame& frame, std::string_view text) {
                  send(to, frame, text);
                }) {}
@@ -77,7 +78,7 @@ class TcpControl {
       for (int other = 0; other < channel_.size(); ++other) channel_.peer(other).heard = now;
       for (const int other : channel_.partners()) {
         channel_.peer(other).inbox = std::move(link(other).inbox);
-        probes_.remember(other, addresses_[static_cast<std::size_t>(other)], link(other).control);
+        probes_.remember(other, names_.address(other), link(other).control);
         take(other, {}, now);
         if (link(other).control.tls != nullptr)
           (void)read(other, now);  // it may have bytes that were read before
@@ -86,7 +87,7 @@ class TcpControl {
       outbox_.flush();
     }
     const SignalMask mask;
-    thread_ = start_thread("answers to the other ranks", [this] { serve(); });
+    thread_ = start_thread("answers to the other workers", [this] { serve(); });
   }
 
   void stop() noexcept {
@@ -178,7 +179,7 @@ class TcpControl {
     try {
       CollectiveFailure failure;
       failure.failed_rank = channel_.rank();
-      failure.reason = concat({"the thread that answers the other ranks failed: ", reason});
+      failure.reason = concat({"the thread that answers the other workers failed: ", reason});
       failure.code = ExitCode::failure;
       settle(std::move(failure));
     } catch (...) {  // the others find that this rank is silent
@@ -266,7 +267,7 @@ class TcpControl {
     if (watch_.conclude(now)) news_.wake();
   }
 
-  const std::vector<std::string>& addresses_;
+  const WorkerNames& names_;
   std::deque<TcpLinks>& links_;
   FailureCause& cause_;
   WakePipe& news_;
@@ -277,8 +278,8 @@ class TcpControl {
   std::mutex mutex_;
   FailureWatch watch_;
   ControlChannel& channel_ = watch_.channel();
-  ControlOutbox outbox_{links_, addresses_.size()};
-  PortProbes probes_{addresses_.size()};
+  ControlOutbox outbox_{links_, static_cast<std::size_t>(names_.size())};
+  PortProbes probes_{static_cast<std::size_t>(names_.size())};
   bool stopping_ = false;
   bool closed_ = false;
   std::thread thread_;

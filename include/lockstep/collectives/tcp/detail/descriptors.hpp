@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -14,8 +16,11 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Sees to it that this process may have as many open files as a worker needs, and raises its limit
 /// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
 /// peers would be missing until the start-up times out.
-inline void provide_descriptors(std::size_t peers, std::size_t partners,
-                                std::size_t data_connections) {
+inline void provide_descriptors(int rank, int world, std::size_t data_connections) {
+  const std::size_t partners = count_data_partners(world);
+  const bool meets_rank_0 = rank != 0 && !are_control_partners(0, rank, world);
+  const std::size_t peers =
+      rank == 0 ? static_cast<std::size_t>(world) - 1 : partners + (meets_rank_0 ? 1 : 0);
   constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
   const rlim_t needed = static_cast<rlim_t>(peers + partners * data_connections) + others;
   rlimit limit{};

@@ -6,7 +6,6 @@
 
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
-#include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/patience.hpp"
 #include "lockstep/collectives/tcp/detail/mesh.hpp"
 #include "lockstep/collectives/tcp/detail/waiting.hpp"
@@ -41,10 +40,9 @@ void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what
     const auto now = TcpMesh::Clock::now();
     const Patience::Advice advice = wait.look(missing, -1, has_news, now);
     if (advice.failure)
-      return log_line(
-          concat({"warning: ", peer_name(mesh.addresses, advice.failure->failed_rank), " ", what,
-                  advice.is_silence ? ": it " + advice.failure->reason
-                                    : concat({" within ", limit.count(), " ms"})}));
+      return log_warning(concat({mesh.names(advice.failure->failed_rank), " ", what,
+                                 advice.is_silence ? ": it " + advice.failure->reason
+                                                   : concat({" within ", limit.count(), " ms"})}));
     mesh.watched.clear();
     has_news = mesh.wait(wait.left(now), mesh.watch_news());
   }

@@ -15,12 +15,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/host/wake_pipe.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/data_partners.hpp"
@@ -40,6 +41,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/wake_pipe.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -55,10 +57,12 @@ struct TcpMesh {
   };
 
   TcpMesh(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
-      : addresses(rendezvous.addresses), rank(rendezvous.rank), options(communication_options) {
-    if (addresses.empty() || rank < 0 || rank >= size())
+      : names(rendezvous.addresses, rendezvous.workers),
+        rank(rendezvous.rank),
+        options(communication_options) {
+    if (rank < 0 || rank >= size())
       throw ConfigurationError(
-          concat({"rank ", rank, " has no place in a list of ", addresses.size(), " addresses"}));
+          concat({"rank ", rank, " has no place in a list of ", size(), " addresses"}));
     options.validate();
     spins = rendezvous.has_cores_for_all();
   }
@@ -96,14 +100,14 @@ struct TcpMesh {
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses.size()); }
+  [[nodiscard]] int size() const noexcept { return names.size(); }
   [[nodiscard]] TcpLinks& links_to(int r) noexcept { return links[static_cast<std::size_t>(r)]; }
   [[nodiscard]] Counts& counts(int r) noexcept { return all_counts[static_cast<std::size_t>(r)]; }
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(Clock::now() - operation_begin).count();
   }
   [[nodiscard]] Patience::Waiter waiter() const {
-    return {rank,     in_operation(operation), options.timeout, options.progress_limit(), addresses,
+    return {rank,     in_operation(operation), options.timeout, options.progress_limit(), names,
             &activity};
   }
 
@@ -128,7 +132,7 @@ struct TcpMesh {
 
   // Of two that notice it at once, the lower one speaks, so that all name the same.
   [[noreturn, gnu::cold]] void out_of_step(const TcpReceiving& message) {
-    CollectiveFailure failure = message.mismatch(rank);
+    CollectiveFailure failure = message.mismatch(names.shortly(rank));
     if (failure.code == ExitCode::failure)
       failure.reason += calls(Milliseconds(100) * std::min(rank, 9));
     fail(std::move(failure));
@@ -160,7 +164,7 @@ struct TcpMesh {
         const std::string call = other != rank                  ? channel.peer(other).activity
                                  : activity.get() == Activity{} ? std::string()
                                                                 : to_string(activity.get());
-        if (!call.empty()) text += concat({"; rank ", other, " is in ", call});
+        if (!call.empty()) text += concat({"; ", names.shortly(other), " is in ", call});
       }
       return text;
     });
@@ -177,7 +181,7 @@ struct TcpMesh {
       wait(Milliseconds(20), watch_news());
       throw_if_failed();
     }
-    fail(lost(other, concat({"lost a connection: ", error.message()})));
+    fail(lost(other, lost_the_connection(error.message())));
   }
 
   // --- waiting for sockets -----------------------------------------------------------------------
@@ -237,18 +241,19 @@ struct TcpMesh {
     }
   }
 
-  const std::vector<std::string> addresses;
+  const WorkerNames names;
   const int rank;
   const CommunicationOptions options;
   bool spins = false;
   asio::io_context io{1};
-  std::deque<TcpLinks> links;                        // by rank; there are none to this one
-  std::vector<Counts> all_counts{addresses.size()};  // by rank
+  std::deque<TcpLinks> links;  // by rank; there are none to this one
+  std::vector<Counts> all_counts{static_cast<std::size_t>(names.size())};  // by rank
   std::vector<pollfd> watched;
   WakePipe news;  // from the control thread, and from abort() of another one
   FailureCause cause;
+  std::optional<Clock::time_point> overtaken_until;  // by the word of it; see TcpTransfer
   ActivityBoard activity;
-  TcpControl control{addresses, rank, activity, links, cause, news};
+  TcpControl control{names, rank, activity, links, cause, news};
 
   Operation operation = Operation::none;
   Clock::time_point operation_begin = Clock::now();

@@ -7,8 +7,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -27,7 +29,8 @@ class PortProbe {
   static constexpr std::chrono::milliseconds patience{300};
 
   PortProbe(const sockaddr* address, socklen_t size, Clock::time_point now)
-      : socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+      : is_here_(is_of_this_machine(address, size)),
+        socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
         end_(now + patience) {
     if (socket_ < 0)
       conclude(Hearing::Process::unknown);
@@ -50,6 +53,26 @@ class PortProbe {
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
   [[nodiscard]] Hearing::Process outcome() const noexcept { return outcome_; }
 
+  /// Whether nothing stands between this process and that address. (Nothing is sent.)
+  [[nodiscard]] static bool is_of_this_machine(const sockaddr* address, socklen_t size) noexcept {
+    const int socket = ::socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage own{};
+    socklen_t own_size = sizeof own;
+    const bool is_known = socket >= 0 && ::connect(socket, address, size) == 0 &&
+                          ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) == 0;
+    if (socket >= 0) ::close(socket);
+    if (!is_known || own.ss_family != address->sa_family) return false;
+    sockaddr_storage other{};
+    std::memcpy(&other, address, std::min<std::size_t>(size, sizeof other));
+    const auto& own4 = reinterpret_cast<const sockaddr_in&>(own);
+    const auto& other4 = reinterpret_cast<const sockaddr_in&>(other);
+    const auto& own6 = reinterpret_cast<const sockaddr_in6&>(own);
+    const auto& other6 = reinterpret_cast<const sockaddr_in6&>(other);
+    return own.ss_family == AF_INET
+               ? own4.sin_addr.s_addr == other4.sin_addr.s_addr
+               : std::memcmp(&own6.sin6_addr, &other6.sin6_addr, sizeof own6.sin6_addr) == 0;
+  }
+
   /// Goes as far as it can without blocking.
   void advance(Clock::time_point now) {
     if (is_over_) return;
@@ -60,6 +83,7 @@ class PortProbe {
 
  private:
   void swap(PortProbe& other) noexcept {
+    std::swap(is_here_, other.is_here_);
     std::swap(socket_, other.socket_);
     std::swap(end_, other.end_);
     std::swap(is_connected_, other.is_connected_);
@@ -95,13 +119,16 @@ class PortProbe {
   }
 
   void conclude_by(int error) {
-    conclude(error == ECONNREFUSED ? Hearing::Process::ended : Hearing::Process::unknown);
+    conclude(error != ECONNREFUSED ? Hearing::Process::unknown
+             : is_here_            ? Hearing::Process::ended
+                                   : Hearing::Process::refused);
   }
   void conclude(Hearing::Process outcome) {
     is_over_ = true;
     outcome_ = outcome;
   }
 
+  bool is_here_ = false;
   int socket_ = -1;
   Clock::time_point end_{};
   bool is_connected_ = false;

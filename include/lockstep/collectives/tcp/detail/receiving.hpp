@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lockstep/collectives/error.hpp"
@@ -67,7 +68,7 @@ class TcpReceiving : public TcpMessage {
   /// Whether the expected message has come, with the bits that were sent.
   [[nodiscard]] bool fits() const noexcept { return fits_; }
   /// The error for a message that is not the expected one.
-  [[nodiscard, gnu::cold]] CollectiveFailure mismatch(int own_rank) const {
+  [[nodiscard, gnu::cold]] CollectiveFailure mismatch(std::string_view own_name) const {
     CollectiveFailure failure;
     failure.failed_rank = peer_;
     DataFrame got;
@@ -83,13 +84,13 @@ class TcpReceiving : public TcpMessage {
           "a network card, a switch, a proxy or the memory between the two changes data; start "
           "again, and look for "
           "the cause if it comes again";
-      failure.reason = concat({"its ", text(frame_), ", came to rank ", own_rank,
+      failure.reason = concat({"its ", text(frame_), ", came to ", own_name,
                                " with bits changed on the way (CRC-32C, ", where, "): ", remedy});
       return failure;
     }
     failure.reason =
-        concat({"is out of step: rank ", own_rank, " expected its ", text(frame_), ", and got its ",
-                text(got), "; all ranks must call the same operations with equal lengths"});
+        concat({"is out of step: ", own_name, " expected its ", text(frame_), ", and got its ",
+                text(got), "; all workers must call the same operations with equal lengths"});
     failure.code = ExitCode::failure;  // it would happen again
     return failure;
   }

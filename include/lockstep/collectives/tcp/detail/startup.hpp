@@ -13,7 +13,6 @@
 
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
-#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
@@ -41,7 +40,7 @@ class TcpStartup {
   TcpStartup(asio::io_context& io, const Rendezvous& rendezvous,
              const CommunicationOptions& options)
       : listen_socket_(rendezvous.listen_socket),
-        context_(io, rendezvous, options),
+        context_(with_room(io, rendezvous, options), rendezvous, options),
         reporting_(context_, rendezvous.was_connected) {}
   ~TcpStartup() {
     if (listener_ >= 0) ::close(listener_);
@@ -100,14 +99,18 @@ class TcpStartup {
   }
 
  private:
+  // (The first use of `io` takes some.)
+  static asio::io_context& with_room(asio::io_context& io, const Rendezvous& rendezvous,
+                                     const CommunicationOptions& options) {
+    provide_descriptors(rendezvous.rank, static_cast<int>(rendezvous.addresses.size()),
+                        options.data_connections());
+    return io;
+  }
+
   void await_agreement() {
     const StartupContext& c = context_;
-    const std::size_t partners = count_data_partners(c.world());
-    const bool meets_others = c.rank() != 0 && !are_control_partners(0, c.rank(), c.world());
-    provide_descriptors(c.rank() == 0 ? c.places.size() - 1 : partners + (meets_others ? 1 : 0),
-                        partners, c.options.data_connections());
-    context_.incoming.open(c.roster.address(c.rank()), listen_socket_, c.options.bind_address,
-                           2 * static_cast<int>(c.most_calls()));
+    context_.incoming.open(c.roster.names().address(c.rank()), listen_socket_,
+                           c.options.bind_address, 2 * static_cast<int>(c.most_calls()));
     reporting_.begin();
     connecting_.begin();
     const auto deadline = c.begin + c.options.startup_timeout;

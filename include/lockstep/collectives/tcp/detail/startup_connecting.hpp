@@ -62,7 +62,7 @@ class StartupConnecting {
                                        handshake.outcome() == Handshake::Outcome::refused;
     if (c.incoming && c.socket.tls != nullptr && has_introduced_itself) {
       const std::string denial =
-          c.socket.tls->denies(theirs.from, worker_of(context_.owner.workers, theirs.from));
+          c.socket.tls->denies(worker_of(context_.owner.workers, theirs.from));
       if (!denial.empty()) return doubt_identity(connection, theirs.from, denial);
     }
     const bool unproved = context_.secret.is_set() && !handshake.is_authenticated();
@@ -94,18 +94,18 @@ class StartupConnecting {
       // A probe is answered by now.
       if (theirs.channel == Hello::Channel::probe) return context_.incoming.drop(connection);
       if (c.peer < context_.rank())
-        return fail(connection,
-                    concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
+        return fail(connection, concat({"claims to be ", context_.roster.names().shortly(c.peer),
+                                        ", which this worker calls itself"}));
       if (!context_.roster.is_contact(c.peer))
-        return fail(connection, concat({"claims to be rank ", c.peer,
+        return fail(connection, concat({"claims to be ", context_.roster.names().shortly(c.peer),
                                         ", with which this worker has no connections"}));
       if (c.link >= context_.place(c.peer).links.size())
         return fail(connection,
-                    concat({"claims to be rank ", c.peer,
+                    concat({"claims to be ", context_.roster.names().shortly(c.peer),
                             ", with more connections for data than this worker, which has ",
                             context_.place(c.peer).links.size() - Place::first_data_link}));
     } else if (theirs.from != c.peer) {
-      return contention_.doubt_fit(connection, concat({"answers as rank ", theirs.from}));
+      return contention_.doubt_fit(connection, concat({"answers as worker ", theirs.from}));
     }
     adopt(connection);
   }

@@ -57,7 +57,7 @@ class StartupContention {
       const std::string problem = concat(
           {"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
       if (claimed.turned_away.empty())
-        log_line(concat({context_.roster.name(theirs.from), " ", problem}));
+        log_line(concat({context_.roster.names()(theirs.from), " ", problem}));
       claimed.problem = claimed.turned_away = problem;
     } else if (theirs.from == context_.rank() && theirs.addresses == context_.mine.addresses &&
                !twin_named_) {
@@ -85,7 +85,7 @@ class StartupContention {
   void name_doubt(int peer, const std::string& problem, std::string_view consequence) {
     StartupRoster::Peer& claimed = context_.roster.peer(peer);
     if (claimed.turned_away.empty())
-      log_line(concat({context_.roster.name(peer), " ", problem, consequence}));
+      log_line(concat({context_.roster.names()(peer), " ", problem, consequence}));
     claimed.turned_away = problem;
   }
 
@@ -133,7 +133,7 @@ class StartupContention {
         return adopt_(guest);
       case Place::Contest::twins:
         context_.refusal = concat(
-            {context_.roster.name(guest->peer), " is there twice: two processes, on ",
+            {context_.roster.names()(guest->peer), " is there twice: two processes, on ",
              place.control()->host(), " and ", guest->host(),
              ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
     }

@@ -56,7 +56,7 @@ struct StartupContext {
               .workers = rendezvous.workers,
               .concluded = {},
               .failed = {}},
-        roster(rendezvous.addresses, rendezvous.rank),
+        roster(WorkerNames(rendezvous.addresses, rendezvous.workers), rendezvous.rank),
         places(places_for(rendezvous, options)),
         claims(rendezvous.addresses.size(), options.startup_timeout),
         incoming(
@@ -94,7 +94,7 @@ struct StartupContext {
   /// The start-up ends because a peer does not fit.
   void refuse_peer(int peer, std::string_view problem) {
     refusal = concat(
-        {roster.name(peer), " ", problem,
+        {roster.names()(peer), " ", problem,
          "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
          "LOCKSTEP_CLUSTER_SECRET"});
   }

@@ -27,10 +27,10 @@ class StartupReporting {
     timer_.expires_after(std::chrono::seconds(5));
     timer_.async_wait([this](asio::error_code) {
       if (stopped_) return;
-      log_line(
-          concat({"rank ", context_.rank(), " waits since ", static_cast<int>(context_.seconds()),
-                  " s for ", context_.roster.describe_missing(TcpConnection::Clock::now()),
-                  context_.incoming.problem(), context_.incoming.strangers()}));
+      log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",
+                       static_cast<int>(context_.seconds()), " s for ",
+                       context_.roster.describe_missing(TcpConnection::Clock::now()),
+                       context_.incoming.problem(), context_.incoming.strangers()}));
       begin();
     });
   }
@@ -52,11 +52,7 @@ class StartupReporting {
         {context_.incoming.cannot_listen(), ", and has had it for all of the ",
          context_.options.startup_timeout.count(), " ms of CommunicationOptions::startup_timeout"});
     if (!was_connected_) throw ConfigurationError(reason);
-    CollectiveFailure failure;
-    failure.failed_rank = context_.rank();
-    failure.address = context_.roster.address(context_.rank());
-    failure.reason = reason;
-    throw failed(std::move(failure));
+    throw failed(context_.roster.failed(context_.rank(), reason));
   }
 
   [[nodiscard]] CollectiveError failed(CollectiveFailure failure) const {

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <asio/error.hpp>
 #include <chrono>
 #include <cstddef>
@@ -63,9 +64,9 @@ class TcpTransfer {
           continue;
         }
       }
-      mesh_.throw_if_failed();
+      const TcpMesh::Milliseconds left = time_of_those_overtaken();
       const TcpMesh::Milliseconds time =
-          wait.next(receiving_.awaited(), sending_.awaited(), has_news);
+          std::min(left, wait.next(receiving_.awaited(), sending_.awaited(), has_news));
       const bool is_ready = sending_.is_ready(flow_);
       if (is_ready && sending_.wait()) continue;
       if (!receiving_.is_complete() && receiving_.wait()) continue;
@@ -85,6 +86,18 @@ class TcpTransfer {
       hear_bell(sending_);
       hear_bell(receiving_);
     }
+  }
+
+  // The word of a failure may overtake what was sent before it, on another connection: what a rank
+  // has completed, the others complete too, if its bytes are there soon. (All may live, and go on.)
+  TcpMesh::Milliseconds time_of_those_overtaken() {
+    constexpr TcpMesh::Milliseconds patience(200);
+    if (!mesh_.cause.is_set()) return TcpMesh::Milliseconds::max();
+    if (mesh_.has_failed) mesh_.throw_if_failed();
+    const auto now = TcpMesh::Clock::now();
+    if (!mesh_.overtaken_until) mesh_.overtaken_until = now + patience;
+    if (now >= *mesh_.overtaken_until) mesh_.throw_if_failed();
+    return std::chrono::ceil<TcpMesh::Milliseconds>(*mesh_.overtaken_until - now);
   }
 
   bool send_some() {

@@ -37,8 +37,7 @@ class TcpWait {
   Milliseconds next(int receiving, int sending, bool has_news) {
     const auto now = Clock::now();
     Patience::Advice advice = look(receiving, sending, has_news, now);
-    if (advice.reported >= 0)
-      note_waiting(mesh_.addresses[static_cast<std::size_t>(advice.reported)]);
+    if (advice.reported >= 0) note_waiting(mesh_.names.address(advice.reported));
     if (advice.failure) {
       if (!advice.is_silence) mesh_.fail(std::move(*advice.failure));
       // Either news follows, or the rank turns out to be well.

@@ -28,9 +28,23 @@ class InProcessShared {
   InProcessShared(int size, const CommunicationOptions& options, int ranks_on_host);
 
   void share_board(ActivityBoard& board) noexcept { board_ = &board; }
+  void belong_to(int rank, int worker) noexcept {
+    rank_ = rank;
+    worker_ = worker;
+  }
+  // A replica has failed.
+  void abort(int replica, std::string reason, ExitCode code) noexcept {
+    abort({.failed_rank = rank_,
+           .worker = worker_,
+           .replica = replica,
+           .reason = std::move(reason),
+           .code = code});
+  }
   [[nodiscard]] ActivityBoard& board() const noexcept { return *board_; }
   void abort(CollectiveFailure failure) noexcept;
   void reset() noexcept;
+  void depart(int rank) noexcept { barrier_.depart(rank); }
+  void assemble() noexcept { barrier_.assemble(); }
 
   // What one thread brings to an operation. Two sets of them take turns, so that a thread may enter
   // the next operation while another still compares what all threads brought to this one.
@@ -96,12 +110,14 @@ class InProcessShared {
   std::mutex failure_mutex_;
   bool failed_ = false;
   CollectiveFailure failure_;
+  int rank_ = -1;    // of the worker to which the threads belong
+  int worker_ = -1;  // its number
   ActivityBoard own_board_;
   ActivityBoard* board_ = &own_board_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/threads/detail/in_process_shared.ipp"
 #endif

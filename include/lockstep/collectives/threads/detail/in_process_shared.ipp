@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/threads/detail/in_process_shared.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -81,10 +82,11 @@ LOCKSTEP_INLINE unsigned InProcessShared::enter(int rank, const Slot& mine,
     fail(mine.call.operation, begin);
   for (int other = 1; other < size_; ++other)
     if (slot(parity, other).call != slot(parity, 0).call) {
-      abort({.failed_rank = -1,
-             .reason =
-                 concat({"replicas are out of step: rank 0 is in ", to_string(slot(parity, 0).call),
-                         ", rank ", other, " in ", to_string(slot(parity, other).call)}),
+      abort({.failed_rank = rank_,
+             .worker = worker_,
+             .reason = concat({"replicas are out of step: replica 0 is in ",
+                               to_string(slot(parity, 0).call), ", replica ", other, " in ",
+                               to_string(slot(parity, other).call)}),
              .code = ExitCode::failure});
       fail(mine.call.operation, begin);
     }
@@ -105,11 +107,12 @@ LOCKSTEP_INLINE void InProcessShared::report(int rank, Operation operation,
 
 LOCKSTEP_INLINE void InProcessShared::fail(Operation operation,
                                            std::chrono::steady_clock::time_point begin) {
-  // Broken without a reason: a thread's time is over, and it may not have said so yet.
-  abort({.failed_rank = barrier_.first_missing(),
-         .reason =
-             concat({"this replica's thread did not come to ", to_string(operation), " within ",
-                     progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
+  // Broken without a reason: a thread has departed, or its time is over, and it may not have said
+  // so yet.
+  if (const int departed = barrier_.departed(); departed >= 0)
+    abort(departed, replica_has_left(to_string(operation)), ExitCode::failure);
+  abort(barrier_.first_missing(), replica_did_not_come(to_string(operation), progress_limit_),
+        ExitCode::lost_peer);
   CollectiveFailure failure;
   {
     const std::lock_guard lock(failure_mutex_);

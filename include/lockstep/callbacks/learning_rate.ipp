@@ -1,0 +1,106 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/callbacks/learning_rate.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+LOCKSTEP_INLINE void require_settable_learning_rate(std::string_view callback, Training& training) {
+  try {
+    training.set_learning_rate(training.learning_rate());
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(concat({callback, ": ", error.what()}));
+  }
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE void LearningRateScheduler::on_train_begin(Training& training) {
+  detail::require_settable_learning_rate("LearningRateScheduler", training);
+  epoch_ = -1;
+}
+
+LOCKSTEP_INLINE void LearningRateScheduler::on_epoch_begin(Training& training, int epoch) {
+  if (epoch == epoch_) return;  // resumed within the epoch: its rate came with the state
+  const double rate = schedule_(epoch, training.learning_rate());
+  try {
+    training.set_learning_rate(rate);
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(
+        concat({"LearningRateScheduler: epoch ", epoch + 1, ": ", error.what()}));
+  }
+  epoch_ = epoch;
+  if (verbose_ > 0 && training.is_chief())
+    log_line(
+        concat({"Epoch ", epoch + 1, ": LearningRateScheduler setting learning rate to ", rate}));
+}
+
+LOCKSTEP_INLINE void LearningRateScheduler::on_epoch_end(Training& training, int, Logs& logs) {
+  logs.set("learning_rate", training.learning_rate());
+}
+
+LOCKSTEP_INLINE void LearningRateScheduler::save(State& state) const { state.put("epoch", epoch_); }
+
+LOCKSTEP_INLINE void LearningRateScheduler::restore(const State& state) {
+  epoch_ = state.get<int>("epoch");
+}
+
+LOCKSTEP_INLINE ReduceLROnPlateau::ReduceLROnPlateau(ReduceLROnPlateauOptions options)
+    : options_(std::move(options)),
+      monitor_("ReduceLROnPlateau", options_.monitor, options_.mode, options_.min_delta) {
+  if (!(options_.factor >= 0 && options_.factor < 1))
+    throw ConfigurationError(
+        concat({"ReduceLROnPlateau: factor must be in [0, 1), got ", options_.factor}));
+  detail::require_option("ReduceLROnPlateau", "patience", 0, options_.patience);
+  detail::require_option("ReduceLROnPlateau", "cooldown", 0, options_.cooldown);
+  detail::require_option("ReduceLROnPlateau", "min_lr", 0, options_.min_lr);
+}
+
+LOCKSTEP_INLINE void ReduceLROnPlateau::on_train_begin(Training& training) {
+  detail::require_settable_learning_rate("ReduceLROnPlateau", training);
+  progress_ = {};
+}
+
+LOCKSTEP_INLINE void ReduceLROnPlateau::on_epoch_end(Training& training, int epoch, Logs& logs) {
+  const double rate = training.learning_rate();
+  logs.set("learning_rate", rate);
+  const double* const value = monitor_.find(training, logs);
+  if (value == nullptr) return;
+  if (progress_.cooldown > 0) {
+    --progress_.cooldown;
+    progress_.wait = 0;
+  }
+  if (monitor_.is_better(*value, progress_.best)) {
+    progress_.best = *value;
+    progress_.wait = 0;
+    return;
+  }
+  if (progress_.cooldown > 0 || ++progress_.wait < options_.patience || rate <= options_.min_lr)
+    return;
+  const double lower = std::max(rate * options_.factor, options_.min_lr);
+  training.set_learning_rate(lower);
+  progress_.cooldown = options_.cooldown;
+  progress_.wait = 0;
+  if (options_.verbose > 0 && training.is_chief())
+    log_line(
+        concat({"Epoch ", epoch + 1, ": ReduceLROnPlateau reducing learning rate to ", lower}));
+}
+
+LOCKSTEP_INLINE void ReduceLROnPlateau::save(State& state) const {
+  state.put("wait", progress_.wait);
+  state.put("cooldown", progress_.cooldown);
+  if (progress_.best) state.put("best", *progress_.best);
+}
+
+LOCKSTEP_INLINE void ReduceLROnPlateau::restore(const State& state) {
+  progress_ = {.wait = state.get<int>("wait"), .cooldown = state.get<int>("cooldown")};
+  if (state.contains("best")) progress_.best = state.get<double>("best");
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

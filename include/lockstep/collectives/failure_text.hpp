@@ -1,0 +1,110 @@
+// What is said of workers that are lost, or keep others waiting: one numbering, one wording.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// How messages name the workers that are connected. A worker's number is its place in the
+/// configured cluster: in an elastic world that is not its rank. `workers`: by rank; empty: the
+/// ranks.
+class WorkerNames {
+ public:
+  explicit WorkerNames(std::vector<std::string> addresses, std::vector<int> workers = {})
+      : addresses_(std::move(addresses)), workers_(std::move(workers)) {}
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses_.size()); }
+  [[nodiscard]] const std::string& address(int rank) const {
+    return addresses_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] int number(int rank) const {
+    const auto place = static_cast<std::size_t>(rank);  // of a stranger, perhaps
+    return place < workers_.size() ? workers_[place] : rank;
+  }
+  /// "worker 1"
+  [[nodiscard]] std::string shortly(int rank) const { return concat({"worker ", number(rank)}); }
+  /// "worker 1 (b:2222)"
+  [[nodiscard]] std::string operator()(int rank) const {
+    return concat({"worker ", number(rank), " (", address(rank), ")"});
+  }
+
+ private:
+  std::vector<std::string> addresses_;
+  std::vector<int> workers_;
+};
+
+/// "worker 1", or where workers have several replicas "worker 1, replica 0".
+[[nodiscard, gnu::cold]] inline std::string replica_name(std::size_t rank, int local_size) {
+  const auto replicas = static_cast<std::size_t>(local_size);
+  return replicas == 1 ? concat({"worker ", rank})
+                       : concat({"worker ", rank / replicas, ", replica ", rank % replicas});
+}
+
+// The ends of sentences that begin with a worker's or a replica's name.
+
+[[nodiscard, gnu::cold]] inline std::string was_silent(std::chrono::milliseconds::rep limit) {
+  return concat({"was silent for more than ", limit, " ms (CommunicationOptions::timeout)"});
+}
+/// `state`: "is alive and waits for worker 2: fit, epoch 1"
+[[nodiscard, gnu::cold]] inline std::string made_no_progress(std::chrono::milliseconds limit,
+                                                             std::string_view state) {
+  return concat({"kept others waiting for more than ", limit.count(),
+                 " ms (CommunicationOptions::progress_timeout), although it ", state});
+}
+[[nodiscard, gnu::cold]] inline std::string came_to_its_end(std::string_view waiter,
+                                                            std::string_view doing,
+                                                            std::string_view call) {
+  return concat({"came to its end while ", waiter, " ", doing,
+                 " still waits for it; all workers must run the same number of steps",
+                 call.empty() ? "" : "; ", call.empty() ? "" : waiter,
+                 call.empty() ? "" : " is in ", call});
+}
+[[nodiscard, gnu::cold]] inline std::string lost_the_connection(std::string_view fault) {
+  return concat({"lost the connection (", fault, ")"});
+}
+[[nodiscard, gnu::cold]] inline std::string replica_did_not_come(std::string_view operation,
+                                                                 std::chrono::milliseconds limit) {
+  return concat({"this replica's thread did not come to ", operation, " within ", limit.count(),
+                 " ms (CommunicationOptions::progress_timeout)"});
+}
+[[nodiscard, gnu::cold]] inline std::string replica_has_left(std::string_view operation) {
+  return concat(
+      {"this replica has left what the strategy's run() gave to all, and others wait for "
+       "it in ",
+       operation, ": all replicas make the same calls"});
+}
+
+inline constexpr const char* hears_no_worker =
+    "hears none of the other workers any more: its network is cut, or all of them hang";
+inline constexpr const char* does_not_answer = "does not answer";
+inline constexpr const char* closed_the_connection = "closed the connection";
+inline constexpr const char* spoke_nonsense = "sent something that is no control frame";
+inline constexpr const char* was_lost_at_the_beginning =
+    "was lost just when all workers were connected and told to begin: its process has ended, or "
+    "the connection to it broke";
+
+// What is known of a lost worker's process.
+inline constexpr const char* process_has_ended = "; its process has ended";
+inline constexpr const char* port_refuses =
+    "; its port refuses calls: its process has ended, or a firewall refuses them";
+inline constexpr const char* port_answers = "; a process answers at its port";
+
+// Where two workers have lost each other.
+inline constexpr const char* loses_large_packets =
+    " loses large packets, though small ones pass: the MTU of an interface, a tunnel or a switch "
+    "on the way is lower than the hosts believe (ping -M do -s 1472 HOST tells); lower the hosts' "
+    "MTU, or let ICMP's \"fragmentation needed\" pass";
+inline constexpr const char* others_hear_both = "; other workers hear both";
+inline constexpr const char* both_live = "; both processes live";
+inline constexpr const char* one_or_successor =
+    "; a process answers at the other one's port, that one or a successor";
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

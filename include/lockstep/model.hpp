@@ -1,0 +1,8 @@
+// compile, Model and loops of one's own.
+#pragma once
+
+#include "lockstep/core/config.hpp"  // first: see there
+
+#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/model/own_loop.hpp"

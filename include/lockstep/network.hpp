@@ -1,0 +1,11 @@
+// How layers become a model: Sequential, Parallel, Frozen and others.
+#pragma once
+
+#include "lockstep/core/config.hpp"  // first: see there
+
+#include "lockstep/network/cross_attention.hpp"
+#include "lockstep/network/frozen.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/repeat.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "lockstep/network/tied_head.hpp"

@@ -1,0 +1,10 @@
+// Files of models: weights, checkpoints, evaluation beside training.
+#pragma once
+
+#include "lockstep/core/config.hpp"  // first: see there
+
+#include "lockstep/saving/checkpoint.hpp"
+#include "lockstep/saving/checkpoint_manager.hpp"
+#include "lockstep/saving/model_files.hpp"
+#include "lockstep/saving/sidecar_evaluator.hpp"
+#include "lockstep/saving/write_filepath.hpp"

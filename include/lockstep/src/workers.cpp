@@ -1,0 +1,66 @@
+// Workers: what starts them, where their replicas run, and the operations of all ranks.
+#define LOCKSTEP_SOURCE 1
+
+#include "lockstep/cluster/cluster_from_environment.ipp"
+#include "lockstep/cluster/cluster_spec.ipp"
+#include "lockstep/cluster/host_list.ipp"
+#include "lockstep/cluster/launcher.ipp"
+#include "lockstep/cluster/launchers/claim.ipp"
+#include "lockstep/cluster/launchers/known_launchers.ipp"
+#include "lockstep/cluster/log_place.ipp"
+#include "lockstep/cluster/run.ipp"
+#include "lockstep/cluster/tf_config.ipp"
+#include "lockstep/collectives/address.ipp"
+#include "lockstep/collectives/collective_call.ipp"
+#include "lockstep/collectives/elastic/formation.ipp"
+#include "lockstep/collectives/elastic/membership.ipp"
+#include "lockstep/collectives/host/launcher_notes.ipp"
+#include "lockstep/collectives/host/shared_segment.ipp"
+#include "lockstep/collectives/meeting/meeting.ipp"
+#include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/policies/auto.ipp"
+#include "lockstep/collectives/policies/detail/introduction.ipp"
+#include "lockstep/collectives/policies/detail/shared_arrays.ipp"
+#include "lockstep/collectives/policies/detail/shared_homes.ipp"
+#include "lockstep/collectives/policies/hierarchical_group.ipp"
+#include "lockstep/collectives/policies/neighbour_pipes.ipp"
+#include "lockstep/collectives/policies/shared_memory.ipp"
+#include "lockstep/collectives/protocol/authentication.ipp"
+#include "lockstep/collectives/rendezvous.ipp"
+#include "lockstep/collectives/ring/gather.ipp"
+#include "lockstep/collectives/ring/ring_engine.ipp"
+#include "lockstep/collectives/ring/ring_flow.ipp"
+#include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/collectives/tcp/tcp.ipp"
+#include "lockstep/collectives/threads/detail/in_process_shared.ipp"
+#include "lockstep/collectives/threads/in_process.ipp"
+#include "lockstep/collectives/threads/progress_thread.ipp"
+#include "lockstep/collectives/threads/thread_barrier.ipp"
+#include "lockstep/collectives/tls/detail/tls_wire.ipp"
+#include "lockstep/collectives/tls/tls_context.ipp"
+#include "lockstep/collectives/tls/tls_session.ipp"
+#include "lockstep/collectives/tls/tls_settings.ipp"
+#include "lockstep/strategies/detail/multi_worker.ipp"
+#include "lockstep/strategies/elastic.ipp"
+#include "lockstep/strategies/mirrored.ipp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "lockstep/strategies/replica_threads.ipp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+template class HierarchicalGroup<Auto>;
+template class Hierarchical<Auto>;
+template class HierarchicalGroup<SharedMemory>;
+template class Hierarchical<SharedMemory>;
+template class HierarchicalGroup<Ring<Tcp>>;
+template class Hierarchical<Ring<Tcp>>;
+
+template class MultiWorkerMirroredStrategy<Auto>;
+template class MultiWorkerMirroredStrategy<Ring<Tcp>>;
+template class MultiWorkerMirroredStrategy<SharedMemory>;
+template std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Auto>&);
+template std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&);
+template std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<SharedMemory>&);
+template std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&);
+template std::unique_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&);
+}  // namespace lockstep::inline LOCKSTEP_ABI

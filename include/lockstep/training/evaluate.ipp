@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/evaluate.hpp"
+#include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/fit_state.hpp"
+#include "lockstep/training/loops.hpp"
+#include "lockstep/training/model_training.hpp"
+#include "lockstep/training/trainer.hpp"
+#include "lockstep/training/worker_data.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOptions& options,
+              CallbackHooks& callbacks) {
+  const WorkerData mine("evaluate", dataset, trainer.pass_place());
+  check_pass("evaluate", mine, trainer.program().layout().data, options.steps);
+  const std::string signature = pass_signature(mine, options.steps);
+  ModelTraining<T> training(trainer);
+  ProgressBar progress(trainer.strategy().is_chief() ? options.verbose : 0);
+  const std::int64_t batches = mine.steps();
+  progress.begin_epoch(0, options.steps  ? options.steps
+                          : batches >= 0 ? std::optional(batches)
+                                         : std::nullopt);
+  StatusBlock result(trainer.program().layout().metric_state);
+  trainer.strategy().run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "evaluate");
+    agree(replica, "evaluate", signature);
+    BatchLoader<T> data(trainer.distribute(dataset, replica), trainer.has_targets());
+    if (replica.local_rank() != 0) {
+      evaluate_pass<T>(trainer.parts(replica), data, options.steps, nullptr);
+      return;
+    }
+    callbacks.report_to(activity_board(replica.collective()));
+    TestHooks<T> hooks(training, trainer.program(), callbacks, {.call = "evaluate"}, &progress);
+    result = evaluate_pass(trainer.parts(replica), data, options.steps, &hooks, "evaluate");
+  });
+  if (result[StatusBlock::samples] == 0)
+    throw DataError("evaluate: the data is empty" + mine.why_empty());
+  Logs logs;
+  report(trainer.program(), result, logs);
+  return logs;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(Logs evaluate(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const EvaluateOptions&,
+                                CallbackHooks&));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

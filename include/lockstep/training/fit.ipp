@@ -1,0 +1,527 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/host/launcher_notes.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/trace_span.hpp"
+#include "lockstep/step/non_finite.hpp"
+#include "lockstep/step/residual_scope.hpp"
+#include "lockstep/step/step.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/training/accumulation.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/evaluate.hpp"
+#include "lockstep/training/fit.hpp"
+#include "lockstep/training/fit_profile.hpp"
+#include "lockstep/training/hook_errors.hpp"
+#include "lockstep/training/loops.hpp"
+#include "lockstep/training/model_training.hpp"
+#include "lockstep/training/rank_times.hpp"
+#include "lockstep/training/recovery.ipp"
+#include "lockstep/training/whole_state.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+void add_parts(FitState<T>& fit) {
+  const auto add = [&](std::unique_ptr<FitPart<T>> part) {
+    fit.parts.push_back(part.get());
+    fit.own_parts.push_back(std::move(part));
+  };
+  const Trainer<T>& trainer = fit.trainer;
+  fit.parts = {&fit.recovery};
+  if (trainer.remote() != nullptr) fit.parts.push_back(trainer.remote());
+  if (trainer.variables().accumulation_steps() > 1) add(std::make_unique<Accumulation<T>>(fit));
+  add(std::make_unique<WholeState<T>>(fit));
+  if (!fit.options.profile.empty()) add(std::make_unique<FitProfile<T>>(fit));
+}
+
+// --- the loop ------------------------------------------------------------------------------------
+
+template <class T>
+void FitRank<T>::run() {
+  agree(replica, "fit", fit.plan.signature);
+  agree_on_plan();
+  const ResidualScope residuals(model);
+  updater = choose_updater(model);
+  call_back([&] { begin_training(); });
+  each_part(&FitPart<T>::begin, *this);
+  find_place();
+
+  FitEnd end{.finished = at.has_ended()};
+  if (at.is_epoch_open) {  // a peer was lost while all completed it
+    place_.epoch = epoch = static_cast<int>(at.epoch) - 1;
+    end = complete_epoch(end);
+  }
+  while (!end.finished && !end.leaves() && at.epoch < fit.options.epochs) {
+    begin_epoch();
+    end = make_steps();
+    if (end.leaves()) break;
+    end_epoch();
+    end = complete_epoch(end);
+  }
+  end_training(end);
+}
+
+template <class T>
+void FitRank<T>::begin_epoch() {
+  Variables<T>& variables = fit.trainer.variables();
+  epoch = static_cast<int>(at.epoch);
+  place_.epoch = epoch;
+  call_back([&] {
+    fit.logs.clear();  // of the former epoch's validation
+    if (variables.shows_averages()) variables.swap_averages();
+    fit.callbacks.on_epoch_begin(fit.training, epoch);
+    fit.progress->begin_epoch(epoch, fit.plan.target);
+  });
+  fit.trainer.rank_state().begin_steps(replica);
+  if (!has_begun_pass_ || fit.plan.new_pass_each_epoch)
+    data_.begin({.seed = variables.seed, .number = at.data_iteration});
+  if (is_leader) variables.next_pass = at.data_iteration + 1;
+  if (!has_begun_pass_ && at.data_position > 0) data_.seek(at.data_position);
+  has_begun_pass_ = true;
+  running.clear();
+  std::copy(at.running.begin(), at.running.end(), running.values().begin());
+  at.running.clear();
+  iteration_ = model.variables.iterations;
+  accumulated = variables.accumulated_steps;
+  continues = false;
+  if (is_leader) fit.window.accumulated = accumulated;
+}
+
+template <class T>
+FitEnd FitRank<T>::make_steps() {
+  const auto begin = Trace::Clock::now();
+  const std::int64_t first = at.step;
+  const Activity place = place_;
+  const std::optional<std::int64_t>& limit = fit.options.steps_per_epoch;
+  // Resumed after the last step of an epoch: there are no more. After the step in which all have
+  // agreed to stop: they do.
+  has_more_ = at.step == 0 || any_rank(replica, data_.has_next());
+  stops_ = running[StatusBlock::stop] > 0;
+  while (has_more_ && !stops_ && (!limit || at.step < *limit)) {
+    place_.step = at.step;
+    if (board_ != nullptr) board_->set(place_);
+    each_part(&FitPart<T>::before_step, *this);
+    if (fit.callbacks.has().train_batch_begin)
+      call_back([&] { fit.callbacks.on_train_batch_begin(fit.training, at.step); });
+    const bool has_updated = train_step(model, *updater, data_,
+                                        {.iteration = iteration_,
+                                         .accumulated = accumulated,
+                                         .continues = continues,
+                                         .ends_epoch = limit && at.step + 1 >= *limit,
+                                         .requests = fit.requests_of(is_leader),
+                                         .stop_on_non_finite = fit.options.stop_on_non_finite,
+                                         .class_weight = fit.plan.class_weight,
+                                         .trace = trace,
+                                         .board = board_});
+    if (const FitEnd end = end_step(has_updated); end.leaves()) return end;
+  }
+  place_ = place;
+  each_part(&FitPart<T>::end_steps, *this);
+  steps = at.step - first;
+  duration = Trace::Clock::now() - begin;
+  const bool ran_out = has_run_out();
+  const FitEnd end{.finished = stops_ || ran_out};
+  if (!is_leader) return end;
+  if (!fit.plan.target && (first == 0 || !fit.plan.counts_samples))
+    fit.plan.target = at.step;      // the progress bar learns it in the first epoch
+  if (stops_) fit.requests.stop();  // the request of any worker is now everyone's
+  if (ran_out && fit.is_chief())
+    log_warning(concat({"fit: the data ran out, training ends after epoch ", epoch + 1, ": ",
+                        fit.options.epochs - fit.options.initial_epoch, " epochs of ", *limit,
+                        " steps need more batches; use repeat()"}));
+  return end;
+}
+
+template <class T>
+FitEnd FitRank<T>::end_step(bool has_updated) {
+  const auto& has = fit.callbacks.has();
+  const StatusBlock& status = model.workspace.status();
+  const std::optional<std::int64_t> missed = updater->missed_steps();
+  const bool have_met = missed.has_value();
+  Requests asked;
+  if (have_met) {
+    iteration_ += *missed;
+    at.step += *missed;
+    at.data_position += *missed;
+    if (status[StatusBlock::non_finite] > 0 && !model.workspace.non_finite.is_reported)
+      report_non_finite(model, fit.options.stop_on_non_finite, epoch, at.step);
+    has_more_ = status[StatusBlock::has_next] > 0;
+    if (status[StatusBlock::samples] == 0) {
+      if (!has_more_ && at.step == 0 && at.data_position == 0)
+        throw DataError("fit: the training data is empty");
+      // (AutoShardPolicy::off: a last batch with fewer samples than parts. It was no step.)
+      if (has_more_) ++at.data_position;
+      return {};
+    }
+    running.accumulate(status);
+    asked = status.asked();
+  }
+  continues = ++accumulated < model.variables.accumulation_steps();
+  if (!continues) {
+    ++iteration_;
+    accumulated = 0;
+    if (is_leader || model.variables.is_in_rounds())
+      model.variables.complete_update(iteration_, has_updated);
+  }
+  const std::int64_t batch = at.step++;
+  const auto size = static_cast<std::int64_t>(data_.batch_size());
+  if (fit.plan.counts_samples)
+    at.batch = 1;
+  else if (at.data_position == 0 || at.batch == 0)  // what find_place compares
+    at.batch = size;
+  // Not data_.position(): a rank whose data have ended stays behind.
+  at.data_position += fit.plan.counts_samples ? size : 1;
+  if (is_leader) fit.requests.verify(false);  // it was asked in this step
+  if (is_leader && have_met) {
+    fit.window.accumulated = accumulated;
+    fit.window.waiting = continues ? fit.window.waiting + 1 : 0;
+    report(fit.trainer.program(), running, fit.logs);
+    if (!continues) keep_place();  // the step counts even if a peer is lost in what follows
+  }
+  if (has.train_batch_end)
+    call_back([&] { fit.callbacks.on_train_batch_end(fit.training, batch, fit.logs); });
+  if (have_met && fit.any_rank_has.stop_in_batch) {
+    const Requests since = ask_all();
+    if (since.stop) running[StatusBlock::stop] += 1;
+    asked.add(since);
+    if (is_leader && !continues) keep_place();
+  }
+  if (asked.verify) each_part(&FitPart<T>::complete, *this);
+  stops_ = asked.stop;
+  if (is_leader) {
+    const TraceSpan span(trace, TracePart::callbacks);
+    fit.progress->update(at.step, fit.logs);
+  }
+  if (has.train_batch_complete)
+    call_back([&] { fit.callbacks.on_train_batch_complete(fit.training, batch); });
+  const bool stays = continues || stops_ || asked.preemption != ExitCode::success;
+  return {.preemption = asked.preemption, .leaves_world = asked.regroup && !stays};
+}
+
+template <class T>
+void FitRank<T>::end_epoch() {
+  const std::optional<StatusBlock> validated = validate();
+  at.epoch = epoch + 1;
+  at.step = 0;
+  if (fit.plan.new_pass_each_epoch) {
+    ++at.data_iteration;
+    at.data_position = 0;
+  }
+  std::vector<RankTime> times = gather_rank_times(replica.collective(), duration,
+                                                  std::exchange(model.workspace.in_collective, {}));
+  if (times.size() > 1 && is_leader && fit.is_chief() && fit.options.verbose == 2)
+    log_line(rank_times_text(times, epoch, steps, replica.local_size()));
+  if (is_leader) fit.times = std::move(times);
+  each_part(&FitPart<T>::complete, *this);
+  call_back([&] {
+    const Variables<T>& variables = fit.trainer.variables();
+    fit.logs.clear();
+    report(fit.trainer.program(), running, fit.logs);
+    if (validated) report(fit.trainer.program(), *validated, fit.logs, std::string("val_"));
+    const double rate = variables.learning_rate();
+    if (variables.has_schedule() || rate != fit.trainer.program().initial_learning_rate())
+      fit.logs.set("learning_rate", rate);
+    fit.callbacks.on_epoch_end(fit.training, epoch, fit.logs);
+    fit.progress->end_epoch(fit.logs);
+    fit.history.append(epoch, fit.logs);
+    fit.at = at;
+    fit.at.is_epoch_open = true;
+  });
+  each_part(&FitPart<T>::end_epoch, *this);
+}
+
+/// The callbacks have had their on_epoch_end: all agree on what was asked.
+template <class T>
+FitEnd FitRank<T>::complete_epoch(FitEnd end) {
+  const Requests asked = ask_all();
+  end.finished = end.finished || asked.stop;
+  end.preemption = asked.preemption;
+  if (fit.any_rank_has.epoch_end)  // they may have changed the model
+    each_part(&FitPart<T>::complete, *this);
+  call_back([&] {
+    fit.at.is_epoch_open = false;
+    if (end.finished) fit.at.set_ended(fit.metric_state());
+    fit.callbacks.on_epoch_complete(fit.training, epoch);
+  });
+  at.is_epoch_open = false;
+  return end;
+}
+
+template <class T>
+void FitRank<T>::end_training(const FitEnd& end) {
+  place_ = {.call = "fit"};
+  each_part(&FitPart<T>::leave, *this, end);
+  if (!end.leaves_world)
+    call_back([&] {
+      if (end.preemption != ExitCode::success) {
+        note_stopping();
+        fit.requests.answer_signals();
+        fit.callbacks.on_preemption(fit.training);
+        fit.preempted = end.preemption;
+        return;
+      }
+      fit.has_set_parameters = false;
+      fit.trainer.variables().take_averages();
+      fit.callbacks.on_train_end(fit.training, fit.logs);
+    });
+  each_part(&FitPart<T>::left, *this, end);
+  try {
+    // Leaving cuts connections: not before every rank has come out of the reduction that carried
+    // the request, and the chief has saved.
+    if (end.leaves()) return replica.collective().barrier();
+    // All get what the chief's callbacks have set, even if those of another worker have decided
+    // otherwise.
+    if (fit.any_rank_has.train_end && any_rank(replica, is_leader && fit.has_set_parameters))
+      fit.trainer.broadcast_from_chief(replica);
+  } catch (const CollectiveError&) {  // of a rank that has left already
+  }
+}
+
+// --- its steps -----------------------------------------------------------------------------------
+
+template <class T>
+FitRank<T>::FitRank(FitState<T>& of, AnyReplica& on)
+    : fit(of),
+      replica(on),
+      model(of.trainer.training_parts(on)),
+      is_leader(on.local_rank() == 0),
+      running(of.metric_state()),
+      data_(of.trainer.distribute_training(of.train, on), of.trainer.has_targets()),
+      board_(is_leader ? activity_board(on.collective()) : nullptr) {
+  if (fit.options.validation_data)
+    validation_.emplace(fit.trainer.distribute(fit.options.validation_data, replica),
+                        fit.trainer.has_targets());
+  if (is_leader) fit.callbacks.report_to(board_);
+  model.workspace.non_finite = {};
+}
+
+template <class T>
+FitRank<T>::~FitRank() {
+  if (is_leader) fit.callbacks.report_to(nullptr);  // the board may be destroyed before them
+}
+
+template <class T>
+void FitRank<T>::call_back(FunctionRef<void()> hooks) {
+  replica.team_lead([&] {
+    const TraceSpan span(place_.step >= 0 ? trace : nullptr, TracePart::callbacks);
+    call_hooks(fit.callbacks, place_, hooks);
+  });
+}
+
+template <class T>
+void FitRank<T>::keep_place() {
+  fit.at = at;
+  fit.at.keep(running);
+}
+
+/// Ranks may have other data and other callbacks than each other: what those of one need, all take
+/// part in. (The other replicas look at it after the next barrier.)
+template <class T>
+void FitRank<T>::agree_on_plan() {
+  if (fit.plan.steps_may_differ) {
+    FitPlan decided = fit.plan;
+    decided.decide(longest_pass(replica.collective(), fit.plan.steps), fit.options.steps_per_epoch);
+    if (is_leader) fit.plan = std::move(decided);
+  }
+  const auto& has = fit.callbacks.has();
+  std::array<std::int64_t, 4> any{has.stop_in_batch, has.epoch_end, has.train_end,
+                                  has.complete_state};
+  replica.collective().all_reduce(std::span<std::int64_t>(any), ReduceOp::max);
+  if (!is_leader) return;
+  fit.any_rank_has.stop_in_batch = any[0] > 0;
+  fit.any_rank_has.epoch_end = any[1] > 0;
+  fit.any_rank_has.train_end = any[2] > 0;
+  fit.any_rank_has.complete_state = any[3] > 0;
+}
+
+/// On the leader.
+template <class T>
+void FitRank<T>::begin_training() {
+  if (!fit.recovery.begins_training()) return;
+  const bool is_chief = fit.is_chief();
+  if (is_chief && fit.options.validation_data)
+    if (const std::string text = mixed_parts(fit.train, fit.options.validation_data); !text.empty())
+      log_warning(text);
+  if (const std::string names = fit.callbacks.other_hooks(); is_chief && !names.empty())
+    log_warning(
+        concat({"fit: ", names,
+                ": no hook has that name, so fit does not call it: the hooks are on_epoch_end "
+                "and so on, as callbacks/concepts.hpp lists them"}));
+  if (is_chief && fit.options.verbose == 2)
+    log_line(concat({"data sharding: ", data_.policy_text(), "; updates: ", updater->name()}));
+  fit.callbacks.on_train_begin(fit.training);
+}
+
+/// Called by all ranks: finds the place in the data of a run whose global batches may have had
+/// another size. Where epochs are whole passes over the data, the step of the epoch follows the
+/// place; where they have a number of steps, that number goes on.
+template <class T>
+void FitRank<T>::find_place() {
+  if (at.batch == 0) return;
+  const FitPlan& plan = fit.plan;
+  if (plan.counts_samples) {
+    at.data_position *= std::exchange(at.batch, 1);
+    return;
+  }
+  const bool is_first = replica.collective().rank() == 0;
+  std::int64_t batch = 0;
+  if (is_first) {
+    data_.begin({.seed = fit.trainer.variables().seed, .number = at.data_iteration});
+    if (data_.next()) batch = static_cast<std::int64_t>(data_.batch_size());
+  }
+  batch = from_chief(replica.collective(), batch);
+  if (batch == 0 || batch == at.batch) {
+    // Where workers do not share each batch, another number of them makes another number of steps.
+    if (decide_shard_policy(fit.train.auto_shard_policy(), fit.train.num_files(), 2).policy ==
+        AutoShardPolicy::data)
+      check_place(plan, fit.options, at);
+    return;
+  }
+  const std::int64_t samples = at.data_position * at.batch;
+  at.data_position = samples / batch;
+  if (plan.target && plan.new_pass_each_epoch)
+    at.data_position = std::min(at.data_position, *plan.target);
+  if (plan.new_pass_each_epoch) at.step = at.data_position;
+  const bool counted_samples = at.batch == 1;  // batches may have had several sizes
+  const bool is_exact = at.data_position * batch == samples;
+  if (is_first && !(counted_samples && is_exact))
+    log_warning(
+        concat({"fit: the saved run ",
+                counted_samples ? std::string("is in the middle of a global batch")
+                                : concat({"had global batches of ", at.batch, " samples"}),
+                ", this program asks for ", batch, " and goes on with them, from sample ",
+                at.data_position * batch, " of the data (of ", samples, " that were used)"}));
+  at.batch = batch;
+}
+
+template <class T>
+Requests FitRank<T>::ask_all() {
+  StatusBlock status(fit.metric_state());
+  status.ask(fit.requests_of(is_leader));
+  replica.collective().all_reduce(status.values(), ReduceOp::sum);
+  return status.asked();
+}
+
+/// Whether the data have ended before the steps that the options ask for.
+template <class T>
+bool FitRank<T>::has_run_out() const {
+  const FitOptions& options = fit.options;
+  return !has_more_ && !stops_ && options.steps_per_epoch &&
+         (at.step < *options.steps_per_epoch ||
+          (!fit.plan.new_pass_each_epoch && epoch + 1 < options.epochs));
+}
+
+template <class T>
+std::optional<StatusBlock> FitRank<T>::validate() {
+  if (!validation_ || !fit.options.validation_freq.due(epoch)) return std::nullopt;
+  const Parts<T> parts = fit.trainer.parts(replica);
+  std::optional<TestHooks<T>> hooks;
+  std::string_view where;
+  if (is_leader) {
+    hooks.emplace(fit.training, fit.trainer.program(), fit.callbacks,
+                  Activity{.call = "fit, validation", .epoch = epoch});
+    if (!std::exchange(fit.has_validated, true)) where = "fit: validation_data";
+  }
+  StatusBlock sums = evaluate_pass(parts, *validation_, fit.options.validation_steps,
+                                   hooks ? &*hooks : nullptr, where);
+  if (sums[StatusBlock::samples] == 0) throw DataError("fit: validation_data is empty");
+  return sums;
+}
+
+// --- the call ------------------------------------------------------------------------------------
+
+/// What each replica runs.
+template <class T>
+void fit_on(FitState<T>& fit, AnyReplica& replica) {
+  ActivityBoard* const board =
+      replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
+  const ActivityScope activity(board, {.call = "fit"});
+  try {
+    FitRank<T>(fit, replica).run();
+  } catch (const std::bad_alloc&) {
+    throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}),
+                        ": out of memory", limits_text(Resource::memory)}));
+  }
+}
+
+/// Repeats the loop for as long as it survives the loss of a worker, or goes on with another one.
+/// Throws Preempted when the fit was: thrown on a replica, a strategy would take it for the failure
+/// of this worker, and tell the others.
+template <class T>
+History run_until_together(FitState<T>& fit) {
+  AnyStrategy& strategy = fit.trainer.strategy();
+  for (bool together = true;;) {
+    try {
+      if (!together) {
+        strategy.reconnect();
+        fit.recovery.take_place();
+      }
+      strategy.run([&](AnyReplica& replica) {
+        if (!together) fit.trainer.start(replica);  // as workers do that have been started again
+        fit_on(fit, replica);
+      });
+      together = !fit.recovery.goes_on_elsewhere();
+    } catch (const CollectiveError& error) {
+      if (fit.is_nested) throw;  // it is for the outer fit to survive that
+      fit.recovery.survive(error);
+      together = false;
+    }
+    if (!together) continue;
+    if (fit.preempted == ExitCode::success) return std::move(fit.history);
+    throw Preempted(concat({"fit: stopped by ", fit.requests.signal_name(fit.preempted),
+                            " at epoch ", fit.at.epoch + 1, ", step ", fit.at.step}),
+                    fit.preempted);
+  }
+}
+
+template <class T>
+History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& options,
+            CallbackHooks& callbacks) {
+  if (trainer.is_in_fit())
+    throw Error(
+        "fit: this model is in fit already: a callback may use it for evaluate, predict, save, "
+        "load_weights and "
+        "set_weights, and fit another model");
+  if (trainer.remote() != nullptr) trainer.remote()->serve();
+  struct InFit {
+    Trainer<T>& trainer;
+    explicit InFit(Trainer<T>& used) : trainer(used) { trainer.begin_fit(); }
+    ~InFit() { trainer.end_fit(); }
+  } const in_fit(trainer);
+  const AnyStrategy& strategy = trainer.strategy();
+  ++trainer.variables().revision;
+  FitState<T> state(trainer, dataset, options, callbacks);
+  add_parts(state);
+  if (options.verbose == 2 && strategy.is_chief())
+    log_line(concat(
+        {"seed: ", trainer.variables().seed, "; replicas: ", strategy.num_replicas_in_sync(), " (",
+         strategy.local_replicas(), " in each of ", strategy.num_workers(), " workers)",
+         strategy.cluster_source().empty() ? "" : "; cluster: from ", strategy.cluster_source()}));
+  try {
+    return run_until_together(state);
+  } catch (...) {
+    abort_callbacks(callbacks, state.training);
+    for (FitPart<T>* const part : state.parts) part->abandon();
+    throw;
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(History fit(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const FitOptions&,
+                              CallbackHooks&));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

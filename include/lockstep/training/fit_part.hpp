@@ -1,0 +1,73 @@
+// FitPart: what takes part in fit besides its loop.
+#pragma once
+
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+class FitRank;  // fit.hpp
+
+/// How steps, an epoch or fit end.
+struct FitEnd {
+  bool finished = false;                    ///< training has come to its end
+  ExitCode preemption = ExitCode::success;  ///< or all have agreed to save and to leave
+  bool leaves_world = false;                ///< or to go on with other workers (elastic)
+
+  /// The state stays within the epoch.
+  [[nodiscard]] bool leaves() const noexcept {
+    return leaves_world || preemption != ExitCode::success;
+  }
+};
+
+/// A feature of fit. Those that not every fit has are there where something asks for them. The loop
+/// calls the hooks of all parts in the order of add_parts (fit.ipp), which is a part of the
+/// protocol: hooks call collectives, and all ranks have the same parts that do. Every replica calls
+/// each hook, on its own thread; the object is that of the process.
+template <class T>
+class FitPart {
+ public:
+  FitPart() = default;
+  FitPart(const FitPart&) = delete;
+  FitPart& operator=(const FitPart&) = delete;
+  virtual ~FitPart() = default;
+
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+
+  /// After on_train_begin; and again after a loss. May move the rank to another place.
+  virtual void begin(FitRank<T>&) {}
+  virtual void before_step(FitRank<T>&) {}
+  /// The epoch has no more steps, and will be validated.
+  virtual void end_steps(FitRank<T>&) {}
+  /// The state may be saved next: the chief's becomes whole. Before and after on_epoch_end, and
+  /// where Training::verify_after_step asks for it.
+  virtual void complete(FitRank<T>&) {}
+  /// After on_epoch_end.
+  virtual void end_epoch(FitRank<T>&) {}
+  /// Before on_train_end, on_preemption, or the way into another world.
+  virtual void leave(FitRank<T>&, const FitEnd&) {}
+  /// After it.
+  virtual void left(FitRank<T>&, const FitEnd&) {}
+  /// An exception ends fit. Called by one thread.
+  virtual void abandon() noexcept {}
+};
+
+/// Variables that other processes train, the parameter servers: how a Trainer and its fits see
+/// them.
+template <class T>
+class RemoteVariables : public FitPart<T> {
+ public:
+  /// In one of those processes, what fit is: throws Served at the end. Elsewhere returns at once.
+  virtual void serve() = 0;
+  /// Whether a fit trains there.
+  [[nodiscard]] virtual bool are_in_fit() const noexcept = 0;
+  /// Whether this process has the variables, slots and counters of that fit.
+  [[nodiscard]] virtual bool are_here() const noexcept = 0;
+  /// Copies them into this process.
+  virtual void pull() = 0;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/batch_loader.hpp"
+#include "lockstep/data/sharding.hpp"
+#include "lockstep/step/residual_scope.hpp"
+#include "lockstep/step/step.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/training/adapt.ipp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/evaluate.ipp"
+#include "lockstep/training/fit.ipp"
+#include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/loops.hpp"
+#include "lockstep/training/predict.ipp"
+#include "lockstep/training/served_fit.ipp"
+#include "lockstep/training/trainer.hpp"
+#include "lockstep/training/worker_data.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+std::shared_ptr<Trainer<T>> make_trainer(const Program<T>& program,
+                                         std::unique_ptr<AnyStrategy> strategy,
+                                         std::optional<std::uint64_t> seed,
+                                         const Synchronization& synchronization) {
+  auto trainer = std::make_shared<Trainer<T>>(program, std::move(strategy), seed, synchronization);
+  const std::string takers = program.takers_of_logits();
+  if (!takers.empty() && trainer->strategy().is_chief())
+    log_warning(
+        concat({"compile: the model's last layer has no activation, and ", takers,
+                " would take what it gives for probabilities: set .from_logits = true, or end "
+                "the model with a softmax or a sigmoid"}));
+  return trainer;
+}
+
+template <class T>
+Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
+  if (trainer.is_in_fit())
+    throw Error(
+        "train_on_batch: this model is in fit: a callback may use test_on_batch and "
+        "predict_on_batch of it");
+  constexpr const char* call = "train_on_batch";
+  refuse_rounds(call, trainer.variables());
+  const WorkerData mine(call, batch, trainer.pass_place(), AutoShardPolicy::data);
+  check_pass(call, mine, trainer.program().layout().data, std::nullopt);
+  const std::string signature = pass_signature(mine, std::nullopt);
+  Variables<T>& variables = trainer.variables();
+  if (variables.shows_averages()) variables.swap_averages();
+  const bool is_last = variables.accumulated_steps + 1 >= variables.accumulation_steps();
+  bool has_updated = false;
+  trainer.strategy().run([&](AnyReplica& replica) {
+    const bool leader = replica.local_rank() == 0;
+    ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
+    const ActivityScope activity(board, {.call = call});
+    agree(replica, call, signature);
+    const Parts<T> parts = trainer.parts(replica);
+    BatchLoader<T> data(trainer.distribute(batch, replica, AutoShardPolicy::data),
+                        trainer.has_targets());
+    data.begin({.seed = variables.seed, .number = 0});
+    parts.workspace.non_finite = {};
+    const ResidualScope residuals(parts);
+    const auto updater = choose_updater(parts);
+    const std::int64_t accumulated = variables.accumulated_steps;
+    const bool by_this =
+        train_step(parts, *updater, data,
+                   {.iteration = variables.iterations, .accumulated = accumulated, .board = board});
+    if (!is_last) updater->carry(accumulated + 1);
+    if (leader) has_updated = by_this;
+  });
+  const StatusBlock& status = trainer.workspace(0).status();
+  if (is_last) variables.complete_update(variables.iterations + 1, has_updated);
+  ++variables.revision;
+  Logs logs;
+  report(trainer.program(), status, logs);
+  return logs;
+}
+
+template <class T>
+std::uint32_t parameters_crc32c(const Trainer<T>& trainer) {
+  return trainer.variables().parameters_crc32c();
+}
+template <class T>
+std::uint64_t seed_of(const Trainer<T>& trainer) noexcept {
+  return trainer.variables().seed;
+}
+template <class T>
+double learning_rate_of(const Trainer<T>& trainer) {
+  return trainer.variables().learning_rate();
+}
+template <class T>
+void set_learning_rate(Trainer<T>& trainer, double learning_rate) {
+  check_learning_rate(learning_rate, trainer.variables().has_schedule());
+  trainer.variables().set_learning_rate(learning_rate);
+}
+template <class T>
+std::int64_t iterations_of(const Trainer<T>& trainer) noexcept {
+  return trainer.variables().iterations;
+}
+template <class T>
+bool is_in_fit(const Trainer<T>& trainer) noexcept {
+  return trainer.is_in_fit();
+}
+template <class T>
+AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept {
+  return trainer.strategy();
+}
+template <class T>
+std::size_t replicas_of(const Trainer<T>& trainer) noexcept {
+  return trainer.replicas();
+}
+template <class T>
+std::vector<NamedArray<T>> named_arrays_of(const Trainer<T>& trainer, std::size_t replica) {
+  return trainer.named_arrays(replica);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(std::shared_ptr<Trainer<LOCKSTEP_REAL>> make_trainer(
+    const Program<LOCKSTEP_REAL>&, std::unique_ptr<AnyStrategy>, std::optional<std::uint64_t>,
+    const Synchronization&));
+LOCKSTEP_INSTANCE(Logs train_on_batch(Trainer<LOCKSTEP_REAL>&, const AnyDataset&));
+LOCKSTEP_INSTANCE(std::uint32_t parameters_crc32c(const Trainer<LOCKSTEP_REAL>&));
+LOCKSTEP_INSTANCE(std::uint64_t seed_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
+LOCKSTEP_INSTANCE(double learning_rate_of(const Trainer<LOCKSTEP_REAL>&));
+LOCKSTEP_INSTANCE(void set_learning_rate(Trainer<LOCKSTEP_REAL>&, double));
+LOCKSTEP_INSTANCE(std::int64_t iterations_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
+LOCKSTEP_INSTANCE(bool is_in_fit(const Trainer<LOCKSTEP_REAL>&) noexcept);
+LOCKSTEP_INSTANCE(AnyStrategy& strategy_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
+LOCKSTEP_INSTANCE(std::size_t replicas_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
+LOCKSTEP_INSTANCE(std::vector<NamedArray<LOCKSTEP_REAL>> named_arrays_of(
+    const Trainer<LOCKSTEP_REAL>&, std::size_t));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

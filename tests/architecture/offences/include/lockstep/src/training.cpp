@@ -1,0 +1,2 @@
+#include "lockstep/core/shape.ipp"
+#include "lockstep/core/shape.ipp"

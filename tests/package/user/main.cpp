@@ -1,0 +1,3 @@
+int train();
+
+int main() { return train(); }

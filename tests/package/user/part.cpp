@@ -1,0 +1,2 @@
+#define main train
+#include "../program.cpp"

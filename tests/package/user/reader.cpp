@@ -1,0 +1,24 @@
+// What lockstep::images, lockstep::hdf5 and lockstep::mpi add.
+
+#include <cstdlib>
+
+#include <lockstep/checkpoint/hdf5.hpp>
+#include <lockstep/cluster/mpi_cluster.hpp>
+#include <lockstep/datasets/image_folder.hpp>
+
+int main() {
+#if defined(LOCKSTEP_HAS_HDF5)
+  if (lockstep::detail::hdf5_codec == nullptr) return EXIT_FAILURE;
+#endif
+#if defined(LOCKSTEP_HAS_MPI)
+  if (!lockstep::mpi_cluster().is_alone()) return EXIT_FAILURE;
+#endif
+#if defined(LOCKSTEP_HAS_PNG) || defined(LOCKSTEP_HAS_JPEG)
+  try {
+    static_cast<void>(lockstep::DecodeImage{}({}, "nothing"));
+    return EXIT_FAILURE;
+  } catch (const lockstep::DataError&) {
+  }
+#endif
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,3 @@
+#include <mine.hpp>
+
+int main() { return mine()[0] == '\0'; }
