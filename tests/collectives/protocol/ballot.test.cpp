@@ -120,8 +120,8 @@ TEST_SUITE("ballot") {
               "has ended, or a firewall refuses them");
     const Hearing lives{Kind::broken, ECONNRESET, Process::lives};
     const std::string reason =
-        "the connection between rank 0 and rank 1 broke: Connection reset by peer; a process "
-        "answers at the other one's port, that one or a successor";
+        "the connection between rank 0 and rank 1 broke: Connection reset by peer; both "
+        "processes live";
     check_all({{heard, lives}, {}}, -1, reason);
     check_all({{}, {lives, heard}}, -1, reason);  // the other side
   }

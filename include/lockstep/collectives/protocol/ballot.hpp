@@ -209,7 +209,7 @@ class Ballots {
     const char* process = "";
     if (h.process == Hearing::Process::ended) process = process_has_ended;
     if (h.process == Hearing::Process::refused) process = port_refuses;
-    if (h.process == Hearing::Process::lives) process = port_answers;
+    if (h.process == Hearing::Process::lives) process = process_lives;
     return what_happened(h) + process;
   }
 
@@ -238,9 +238,7 @@ class Ballots {
   }
 
   [[nodiscard]] CollectiveFailure disconnected(int a, int b, const Hearing& h) const {
-    const char* const others = size() > 2     ? others_hear_both
-                               : h.is_heard() ? both_live
-                                              : one_or_successor;
+    const char* const others = size() > 2 ? others_hear_both : both_live;
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
     if (h.kind == Hearing::Kind::narrow)

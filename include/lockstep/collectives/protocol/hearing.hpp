@@ -30,7 +30,7 @@ struct Hearing {
   };
   enum class Process : char {
     unknown = '?',
-    lives = '+',    ///< a process answers at its port
+    lives = '+',    ///< it answers at its port
     ended = '-',    ///< no process has its port
     refused = '!',  ///< the same as far as can be seen, on another machine
   };

@@ -3,8 +3,11 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "collectives/harness.hpp"
 
@@ -16,6 +19,8 @@ namespace {
 
 using Process = Hearing::Process;
 
+constexpr std::uint64_t incarnation = 0x1234'5678'9abc'def0;
+
 Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -25,7 +30,7 @@ Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) 
   std::vector<PortProbe> probes;  // does not copy them
   for (int i = 0; i < 3; ++i)
     probes.emplace_back(reinterpret_cast<const sockaddr*>(&address),
-                        static_cast<socklen_t>(sizeof address), begin);
+                        static_cast<socklen_t>(sizeof address), incarnation, begin);
   PortProbe& probe = probes.front();
   while (!probe.is_over()) {
     pollfd watched = probe.watch();
@@ -59,21 +64,29 @@ TEST_SUITE("port probe") {
     CHECK_FALSE(is_here("192.0.2.1"));  // for documents (RFC 5737)
   }
 
-  TEST_CASE("a connection that is closed at once: the process lives") {
-    Listener listener;
-    std::thread process([&] {
-      for (int i = 0; i < 3; ++i) {
-        const int connection = ::accept(listener.descriptor(), nullptr, nullptr);
-        char byte = 0;
-        CHECK(::recv(connection, &byte, 1, 0) ==
-              0);  // a peer that expects a greeting need not wait
-        ::close(connection);
-      }
-    });
-    // (On a machine too busy for an answer in time, the outcome is unknown.)
-    const Process result = outcome(listener.port());
-    CHECK((result == Process::lives || result == Process::unknown));
-    process.join();
+  TEST_CASE("the process that is looked for says so, and lives; its successor does not") {
+    for (const auto& [answer, expected] :
+         {std::pair(std::optional(incarnation), Process::lives),
+          std::pair(std::optional(incarnation + 1), Process::ended),
+          std::pair(std::optional<std::uint64_t>(), Process::ended)}) {
+      Listener listener;
+      std::thread process([&, answer = answer] {
+        for (int i = 0; i < 3; ++i) {
+          const int connection = ::accept(listener.descriptor(), nullptr, nullptr);
+          char byte = 0;
+          // A peer that expects a greeting need not wait.
+          CHECK(::recv(connection, &byte, 1, 0) == 0);
+          std::array<std::byte, 8> bytes{};
+          put_number<8>(bytes.data(), answer.value_or(0));
+          if (answer) (void)::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+          ::close(connection);
+        }
+      });
+      // (On a machine too busy for an answer in time, the outcome is unknown.)
+      const Process result = outcome(listener.port());
+      CHECK((result == expected || result == Process::unknown));
+      process.join();
+    }
   }
 
   TEST_CASE("a port that is held open for a process tells nothing, after a moment") {

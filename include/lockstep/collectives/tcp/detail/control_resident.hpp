@@ -16,8 +16,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// because the other ranks get no answer until it returns.
 ///
 /// A rank that has lost its connections to this one calls its port, and closes its own direction at
-/// once. If the connection is then closed without delay, this process lives. (A port that is held
-/// open for a dead process accepts connections, but closes none.)
+/// once. It is sent Hello::incarnation, in 8 bytes, without delay, so that it knows this process
+/// from a successor. (A port that is held open for a dead process accepts connections, but closes
+/// none.)
 class ControlResident {
  public:
   using Clock = std::chrono::steady_clock;

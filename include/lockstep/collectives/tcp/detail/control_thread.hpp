@@ -78,7 +78,8 @@ class TcpControl {
       for (int other = 0; other < channel_.size(); ++other) channel_.peer(other).heard = now;
       for (const int other : channel_.partners()) {
         channel_.peer(other).inbox = std::move(link(other).inbox);
-        probes_.remember(other, names_.address(other), link(other).control);
+        probes_.remember(other, names_.address(other), link(other).control,
+                         link(other).incarnation);
         take(other, {}, now);
         if (link(other).control.tls != nullptr)
           (void)read(other, now);  // it may have bytes that were read before

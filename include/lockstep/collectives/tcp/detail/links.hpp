@@ -3,6 +3,7 @@
 
 #include <asio/io_context.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -23,7 +24,8 @@ struct TcpLinks {
 
   std::deque<TcpSocket> data;
   TcpSocket control;
-  ControlInbox inbox;  ///< what has been read of control, and is for later
+  std::uint64_t incarnation = 0;  ///< of the peer's process
+  ControlInbox inbox;             ///< what has been read of control, and is for later
   /// If set, data goes through it, and a byte on the first connection for data wakes the peer: a
   /// **bell**.
   std::unique_ptr<HostPipe> pipe{};

@@ -29,9 +29,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Goes on listening, so that no other program gets the port, for which this worker and restarted
 /// ones would then wait in vain. A **guest** that asks whether this rank's process lives
 /// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
-/// to join hears that the cluster is at work; any other guest is turned away without a word, and at
-/// once if it has closed its own direction. With TLS, all of this comes after its handshake. The
-/// number of guests, their time and their rate are limited.
+/// to join hears that the cluster is at work; any other guest is turned away without a word. With
+/// TLS, all of this comes after its handshake. One that has closed its own direction gets what a
+/// PortProbe looks for, in plain form, and is turned away at once. The number of guests, their time
+/// and their rate are limited.
 class ListeningPort final : public ControlResident {
  public:
   /// Takes over a listening socket, which does not block.
@@ -66,7 +67,7 @@ class ListeningPort final : public ControlResident {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       Guest& guest = guests_[i];
-      if (now >= guest.leaves || (watched[1 + i].revents != 0 && !talk(guest))) {
+      if (now >= guest.leaves || (watched[1 + i].revents != 0 && !(answer(guest) && talk(guest)))) {
         ::close(guest.socket);
         continue;
       }
@@ -120,6 +121,16 @@ class ListeningPort final : public ControlResident {
       }
     }
     closed_until_ = now + pause;
+  }
+
+  // Returns false for a guest that has closed its direction.
+  [[nodiscard]] bool answer(const Guest& guest) const noexcept {
+    char byte = 0;
+    if (::recv(guest.socket, &byte, 1, MSG_PEEK) != 0) return true;
+    std::array<std::byte, 8> incarnation{};
+    put_number<8>(incarnation.data(), mine_.incarnation);
+    (void)::send(guest.socket, incarnation.data(), incarnation.size(), MSG_NOSIGNAL);
+    return false;
   }
 
   // Returns false when the guest's time is over.

@@ -8,28 +8,34 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "lockstep/collectives/protocol/ballot.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Calls a port, and closes its own direction at once. A living process closes the other one (see
-/// ControlResident); a process that has ended no longer has its port. A port that is held open for
-/// it, by a launcher for example, tells nothing. Never blocks.
+/// Calls a port, and closes its own direction at once. The process that is looked for answers with
+/// its incarnation (see ControlResident). If none has the port, or another one, such as its
+/// successor, it has ended. A port that is held open for it, by a launcher for example, tells
+/// nothing. Never blocks.
 class PortProbe {
  public:
   using Clock = std::chrono::steady_clock;
 
   static constexpr std::chrono::milliseconds patience{300};
 
-  PortProbe(const sockaddr* address, socklen_t size, Clock::time_point now)
-      : is_here_(is_of_this_machine(address, size)),
+  PortProbe(const sockaddr* address, socklen_t size, std::uint64_t incarnation,
+            Clock::time_point now)
+      : incarnation_(incarnation),
+        is_here_(is_of_this_machine(address, size)),
         socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
         end_(now + patience) {
     if (socket_ < 0)
@@ -83,6 +89,9 @@ class PortProbe {
 
  private:
   void swap(PortProbe& other) noexcept {
+    std::swap(incarnation_, other.incarnation_);
+    std::swap(got_, other.got_);
+    std::swap(heard_, other.heard_);
     std::swap(is_here_, other.is_here_);
     std::swap(socket_, other.socket_);
     std::swap(end_, other.end_);
@@ -102,11 +111,14 @@ class PortProbe {
   }
 
   void read() {
-    char byte = 0;
-    const ssize_t n = ::recv(socket_, &byte, 1, 0);
+    const ssize_t n = ::recv(socket_, &heard_[got_], heard_.size() - got_, 0);
     if (n < 0 && errno == EAGAIN) return;
-    // Reset: the port was there until a moment ago.
-    conclude(n >= 0 ? Hearing::Process::lives : Hearing::Process::ended);
+    got_ += static_cast<std::size_t>(std::max<ssize_t>(n, 0));
+    if (n > 0 && got_ < heard_.size()) return;
+    // (Without an answer it is a successor at its start. Reset: the port was there until a moment
+    // ago.)
+    const bool is_the_same = n > 0 && get_number<8>(heard_.data()) == incarnation_;
+    conclude(is_the_same ? Hearing::Process::lives : Hearing::Process::ended);
   }
 
   // A socket that connects to a free port of its own host may be given that very port.
@@ -128,6 +140,9 @@ class PortProbe {
     outcome_ = outcome;
   }
 
+  std::uint64_t incarnation_ = 0;
+  std::size_t got_ = 0;
+  std::array<std::byte, 8> heard_{};
   bool is_here_ = false;
   int socket_ = -1;
   Clock::time_point end_{};

@@ -8,6 +8,7 @@
 #include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,20 +29,25 @@ class PortProbes {
   explicit PortProbes(std::size_t ranks) : ports_(ranks) {}
 
   /// Where a rank listens: at its address in the list if that is a number, else at the address of
-  /// its connection.
-  void remember(int rank, const std::string& address, const TcpSocket& connection) {
+  /// its connection. Its process says that it is this `incarnation`.
+  void remember(int rank, const std::string& address, const TcpSocket& connection,
+                std::uint64_t incarnation) {
     const Address listed = parse_address(address);
     asio::error_code error;
     asio::ip::address host = asio::ip::make_address(listed.host, error);
     if (error) host = connection.remote_endpoint(error).address();
-    if (!error) ports_[static_cast<std::size_t>(rank)].emplace(host, listed.port);
+    if (!error)
+      ports_[static_cast<std::size_t>(rank)].emplace(asio::ip::tcp::endpoint(host, listed.port),
+                                                     incarnation);
   }
 
   /// Returns false when it is not known where the rank listens.
   bool call(int rank, Clock::time_point now) {
     const auto& port = ports_[static_cast<std::size_t>(rank)];
     if (!port) return false;
-    probes_.emplace_back(rank, PortProbe(port->data(), static_cast<socklen_t>(port->size()), now));
+    const auto& [place, incarnation] = *port;
+    probes_.emplace_back(
+        rank, PortProbe(place.data(), static_cast<socklen_t>(place.size()), incarnation, now));
     return true;
   }
 
@@ -69,7 +75,8 @@ class PortProbes {
   void clear() { probes_.clear(); }
 
  private:
-  std::vector<std::optional<asio::ip::tcp::endpoint>> ports_;  // by rank
+  // By rank.
+  std::vector<std::optional<std::pair<asio::ip::tcp::endpoint, std::uint64_t>>> ports_;
   std::vector<std::pair<int, PortProbe>> probes_;
 };
 

@@ -72,6 +72,7 @@ class TcpStartup {
         retired_.add(std::move(place.control()->socket));
         continue;
       }
+      links.incarnation = place.control()->incarnation;
       links.control = std::move(place.control()->socket);
       links.inbox = std::move(context_.agreement.inbox(other));
       for (std::size_t link = StartupContext::Place::first_data_link; link < place.links.size();
