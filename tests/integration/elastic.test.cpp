@@ -249,6 +249,37 @@ TEST_CASE("elastic: a worker that is back within the wait: the bits of the undis
   }
 }
 
+TEST_CASE("elastic: a worker that comes back leaves out the fits that the others have made") {
+  const Words options{"step_ms=5", "wait_ms=30000", "fits=2"};
+  const std::string expected = undisturbed(3, options);
+  for (const std::size_t victim : {0u, 1u}) {
+    CAPTURE(victim);
+    Workers workers(3, options);
+    REQUIRE(workers[2].wait_for("update 70\n", 30s));  // of the second fit
+    workers.kill(victim);
+    workers.start(victim);
+    CHECK(workers.finish() == expected);
+    CHECK(contains(workers.output,
+                   "fit: the other workers are in fit 2 of this model: this one leaves out fit 1"));
+  }
+}
+
+TEST_CASE("elastic: a worker that comes back to an earlier model than the others' ends the run") {
+  Workers workers(3, {"step_ms=5", "wait_ms=30000", "folds=2"});
+  REQUIRE(workers[2].wait_for("final: ", 30s));
+  REQUIRE(workers[2].wait_for("update 10\n", 30s, 2));
+  workers.kill(1);
+  workers.start(1);
+  for (const std::size_t slot : {0u, 1u, 2u}) {
+    const Finished finished = workers[slot].wait(60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 2);
+    CHECK(contains(finished.output,
+                   "compile: the workers differ: worker 1 has 'models of the strategy: 1', the "
+                   "chief has 'models of the strategy: 2'"));
+  }
+}
+
 TEST_CASE("elastic: a worker that comes later is taken in, with the state of the others") {
   const Words options{"step_ms=5", "wait_ms=300", "epochs=40", "auto=1"};
   const std::string expected = alone({"epochs=40"});

@@ -362,7 +362,7 @@ TEST_CASE("survival: with slots spread over the workers, killed at random moment
 }
 
 TEST_CASE("survival: in one of two fits, killed at random moments: the same bits") {
-  kill_at_random_moments(5, 6, 0.8, false, "fits=2");
+  for (const bool rejoin : {true, false}) kill_at_random_moments(5, 6, 0.8, rejoin, "fits=2");
 }
 
 TEST_CASE("survival: in rounds, killed at random moments: the same bits") {

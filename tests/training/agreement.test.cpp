@@ -67,6 +67,28 @@ TEST_CASE("agree: equal descriptions pass") {
   ls::detail::agree(single, "compile", "anything");
 }
 
+TEST_CASE(
+    "agree: ranks in different ones of several calls of a kind learn the first and the last") {
+  using Numbers = std::pair<std::uint64_t, std::uint64_t>;
+  const auto numbers = [](std::vector<std::uint64_t> of_ranks) {
+    return on_ranks(static_cast<int>(of_ranks.size()), [&](ls::InProcess& member) {
+      const auto number = of_ranks[static_cast<std::size_t>(member.rank())];
+      return ls::detail::agree(member, "fit", std::to_string(number), {}, 1, number);
+    });
+  };
+  CHECK(numbers({3, 1, 2}) == std::vector<Numbers>(3, {1, 3}));
+  CHECK(numbers({2, 2}) == std::vector<Numbers>(2, {2, 2}));
+  CHECK(numbers({4}) == std::vector<Numbers>{{4, 4}});
+  // A call without a number is no such call, and compared.
+  const auto heard = on_ranks(2, [](ls::InProcess& member) {
+    const bool fits = member.rank() == 0;
+    return message_of<ls::ConfigurationError>(
+        [&] { (void)ls::detail::agree(member, fits ? "fit" : "load", "", {}, 1, fits ? 1 : 0); });
+  });
+  for (const std::string& message : heard)
+    CHECK(contains(message, "worker 0 is in fit, worker 1 in load"));
+}
+
 TEST_CASE("agree: every rank hears which rank differs from the chief, and in what") {
   const auto heard = messages(
       {"model: a\noptimizer: sgd", "model: a\noptimizer: sgd", "model: a\noptimizer: adam"});

@@ -74,6 +74,8 @@ class AnyStrategy {
   [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
   /// Whether its several workers share out the updates.
   [[nodiscard]] virtual bool sharded_updates() const = 0;
+  /// Counts one more model; returns their number. 0 for a strategy that does not count.
+  virtual int count_model() = 0;
 };
 
 namespace detail {
@@ -167,6 +169,12 @@ class StrategyAdapter final : public AnyStrategy {
       return strategy_.num_workers() > 1 && strategy_.sharded_updates();
     else
       return false;
+  }
+  int count_model() override {
+    if constexpr (requires { strategy_.count_model(); })
+      return strategy_.count_model();
+    else
+      return 0;
   }
 
  private:

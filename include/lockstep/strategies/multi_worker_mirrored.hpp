@@ -73,6 +73,9 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   /// What the option of this name says.
   [[nodiscard]] bool sharded_updates() const noexcept { return worker_.sharded_updates(); }
 
+  /// Counts the models that train with it (see Strategy).
+  int count_model() noexcept { return ++models_; }
+
   /// See Strategy.
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
@@ -83,6 +86,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
  private:
   detail::MultiWorker worker_;
+  int models_ = 0;
 };
 
 // (Constructors stand outside of the class, so that the library can hold the usual ones.)

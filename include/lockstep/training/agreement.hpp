@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,15 +39,26 @@ void compare_descriptions(std::string_view padded, std::size_t width,
 /// same on all of them, and so must be `description`, lines of "what: value". Throws the same
 /// ConfigurationError on every rank when one differs, naming the worker, and either the calls, with
 /// their `arguments` ("'model.lockstep'"), or the first line that differs from the chief's.
+///
+/// `number`, from 1: which of its kind the call is, where workers that were started again may be in
+/// an earlier one than the others. If all ranks give one and they differ, nothing else is compared.
+/// Returns the smallest and the largest.
 template <Collective C>
-void agree(C& collective, std::string_view call, std::string_view description,
-           std::string_view arguments = {}, int local_size = 1) {
-  if (collective.size() == 1) return;
+std::pair<std::uint64_t, std::uint64_t> agree(C& collective, std::string_view call,
+                                              std::string_view description,
+                                              std::string_view arguments = {}, int local_size = 1,
+                                              std::uint64_t number = 0) {
+  if (collective.size() == 1) return {number, number};
   const auto ranks = static_cast<std::size_t>(collective.size());
   const std::string mine = concat({call, "\n", printable(arguments, 300), "\n", description});
-  std::uint64_t length = mine.size();
-  std::vector<std::uint64_t> lengths(ranks);
-  collective.all_gather(bytes_of(length), std::as_writable_bytes(std::span(lengths)));
+  std::array<std::uint64_t, 2> sent{number, mine.size()};
+  std::vector<std::array<std::uint64_t, 2>> all_sent(ranks);
+  collective.all_gather(bytes_of(sent), std::as_writable_bytes(std::span(all_sent)));
+  const auto [first, last] = std::minmax_element(all_sent.begin(), all_sent.end());
+  const std::pair numbers(first->front(), last->front());
+  if (numbers.first > 0 && numbers.first != numbers.second) return numbers;
+  std::vector<std::uint64_t> lengths;
+  for (const auto& each : all_sent) lengths.push_back(each.back());
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   constexpr std::size_t limit = std::size_t{1} << 24;
   if (longest > limit)
@@ -58,11 +70,14 @@ void agree(C& collective, std::string_view call, std::string_view description,
   std::string all(longest * ranks, '\0');
   collective.all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
   compare_descriptions(all, longest, lengths, static_cast<std::size_t>(local_size));
+  return numbers;
 }
 
-inline void agree(AnyReplica& replica, std::string_view call, std::string_view description,
-                  std::string_view arguments = {}) {
-  agree(replica.collective(), call, description, arguments, replica.local_size());
+inline std::pair<std::uint64_t, std::uint64_t> agree(AnyReplica& replica, std::string_view call,
+                                                     std::string_view description,
+                                                     std::string_view arguments = {},
+                                                     std::uint64_t number = 0) {
+  return agree(replica.collective(), call, description, arguments, replica.local_size(), number);
 }
 
 /// Sends a value of the chief's to all ranks.

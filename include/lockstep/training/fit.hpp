@@ -67,6 +67,7 @@ class FitRank {
   Trace::Clock::duration duration{};  ///< of these
 
  private:
+  [[nodiscard]] bool agree_on_fit();
   void agree_on_plan();
   void begin_training();
   void find_place();

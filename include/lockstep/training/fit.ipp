@@ -51,7 +51,7 @@ void add_parts(FitState<T>& fit) {
 
 template <class T>
 void FitRank<T>::run() {
-  agree(replica, "fit", fit.plan.signature);
+  if (!agree_on_fit()) return;
   agree_on_plan();
   const ResidualScope residuals(model);
   updater = choose_updater(model);
@@ -325,6 +325,23 @@ template <class T>
 void FitRank<T>::keep_place() {
   fit.at = at;
   fit.at.keep(running);
+}
+
+/// False where this worker was started again, and the others are in a later fit of the model: it
+/// leaves this one out, and they wait for it in theirs.
+template <class T>
+bool FitRank<T>::agree_on_fit() {
+  // (A fit within another one begins again with that.)
+  const auto mine = fit.is_nested ? 0 : static_cast<std::uint64_t>(fit.trainer.fits());
+  for (;;) {
+    const auto [first, last] = agree(replica, "fit", fit.plan.signature, {}, mine);
+    if (first == last || mine == 0) return true;
+    if (mine == last) continue;
+    if (is_leader)
+      log_line(concat({"fit: the other workers are in fit ", last,
+                       " of this model: this one leaves out fit ", mine}));
+    return false;
+  }
 }
 
 /// Ranks may have other data and other callbacks than each other: what those of one need, all take

@@ -153,6 +153,7 @@ class Trainer {
   const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
   std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
   const std::optional<std::uint64_t> given_seed_;
+  const int model_number_;
   RankState<T> rank_state_;
   const std::unique_ptr<RemoteVariables<T>> remote_;
   bool is_in_fit_ = false;

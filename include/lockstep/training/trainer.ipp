@@ -33,6 +33,7 @@ Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> stra
                  strategy_->sharded_updates()),
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
       given_seed_(seed),
+      model_number_(strategy_->count_model()),
       rank_state_(program, variables_, workspaces_.size()),
       remote_(remote_variables_of(*this)) {
   check_log_form();
@@ -68,7 +69,8 @@ void Trainer<T>::start(AnyReplica& replica) {
   const bool leader = replica.local_rank() == 0;
   const auto activity = show_call(replica, "compile");
   agree(replica, "compile",
-        signature() + (variables_.shares_updates() ? "\nsharded updates: yes" : ""));
+        concat({signature(), variables_.shares_updates() ? "\nsharded updates: yes" : "",
+                "\nmodels of the strategy: ", model_number_}));
   const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   workspace = std::make_unique<Workspace<T>>(program_, allocate);

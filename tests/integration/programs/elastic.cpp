@@ -17,6 +17,8 @@
 //   leave=0              asks to be preempted in the step after which so many updates are made
 //   read_ms=0            before the model is compiled
 //   late_ms=0            after that, before fit
+//   fits=1               of one model
+//   folds=1              models, one after the other
 //   freq=0               steps from one save to the next; 0: an epoch
 //   by_hand=24x13,16x47  alone: batches of 24 samples in 13 steps, then of 16 in 47, outside of fit
 // In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves. The last
@@ -159,8 +161,6 @@ void train(Numbers numbers) {
     synchronization = ls::DiLoCo{.steps = numbers["rounds"]};
   else if (numbers["rounds"] > 0)
     synchronization = ls::LocalSGD{.steps = numbers["rounds"]};
-  auto model = compiled(strategy, synchronization);
-  pass_time("late_ms", "has compiled");
   SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"]), .leave = numbers["leave"]};
   const auto data = samples_of(classes).batch(numbers["batch"]);
   const ls::FitOptions options{
@@ -177,9 +177,17 @@ void train(Numbers numbers) {
   const char* const backup_dir = std::getenv("ELASTIC_BACKUP_DIR");
   ls::BackupAndRestore backup{.backup_dir = backup_dir == nullptr ? "" : backup_dir};
   if (numbers["freq"] > 0) backup.save_freq = numbers["freq"];
-  const ls::History history = backup_dir == nullptr ? model.fit(data, options, slow, inner)
-                                                    : model.fit(data, options, slow, backup);
-  say_final(model, history["loss"].back());
+  for (int fold = 1; fold <= numbers["folds"]; ++fold) {
+    auto model = compiled(strategy, synchronization);
+    pass_time("late_ms", "has compiled");
+    ls::History history;
+    for (int fit = 1; fit <= numbers["fits"]; ++fit) {
+      slow.told = false;
+      history = backup_dir == nullptr ? model.fit(data, options, slow, inner)
+                                      : model.fit(data, options, slow, backup);
+    }
+    say_final(model, history["loss"].back());
+  }
   std::this_thread::sleep_for(std::chrono::milliseconds(numbers["linger_ms"]));
 }
 
@@ -199,7 +207,7 @@ int run(int argc, char** argv) {
                   {"replicas", 1}, {"auto", 0},    {"shared", 0},     {"linger_ms", 0},
                   {"inner", 0},    {"follows", 0}, {"sharded", 0},    {"freq", 0},
                   {"rounds", 0},   {"diloco", 0},  {"leave", 0},      {"read_ms", 0},
-                  {"late_ms", 0}};
+                  {"late_ms", 0},  {"fits", 1},    {"folds", 1}};
   std::vector<Stretch> by_hand;
   for (int i = 1; i < argc; ++i) {
     const std::string_view text = argv[i];
