@@ -27,7 +27,6 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
-#include "lockstep/collectives/policies/hierarchical_group.hpp"
 #include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
@@ -82,14 +81,14 @@ int time_worker(const TimingOptions& options, const ls::Cluster& cluster,
   if (cluster.world_size() != options.ranks)
     throw ls::ConfigurationError(
         ls::concat({"--ranks is ", options.ranks, ", but there are ", cluster.world_size()}));
-  Policy collective = Policy::connect(
+  const auto any = ls::any_collective(Policy::connect(
       {.rank = cluster.rank(),
        .addresses = cluster.addresses(),
        .ranks_on_host = options.ranks,
        .secret = communication.tls == ls::Tls::off ? "" : "a secret that protects nothing"},
-      communication);
-  time_collective(options, collective);
-  collective.close();
+      communication));
+  time_collective(options, *any);
+  any->close();
   return 0;
 }
 
@@ -113,12 +112,12 @@ int time_two_levels(const TimingOptions& options, std::vector<std::string> argum
   if (threads * cluster.world_size() != options.ranks)
     throw ls::ConfigurationError(ls::concat(
         {"--ranks is ", options.ranks, ", no multiple of ", cluster.world_size(), " processes"}));
-  auto ring = ls::Ring<ls::Tcp>::connect(
+  const auto ring = ls::any_collective(ls::Ring<ls::Tcp>::connect(
       {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks},
-      {});
-  ls::HierarchicalGroup<ls::Ring<ls::Tcp>> group(threads, &ring, {}, options.ranks);
+      {}));
+  ls::HierarchicalGroup group(threads, ring.get(), {}, options.ranks);
   time_threads(options, threads, [&](int r) { return group.member(r); });
-  ring.close();
+  ring->close();
   return 0;
 }
 

@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     std::cerr << "no test case passed the filters\n";
     return 1;
   }
-  const int skipped = lockstep::testing::skipped_test_cases;
+  const int skipped = lockstep_test::skipped_test_cases;
   if (skipped > 0)
     std::cout << "SKIPPED: " << skipped << " of " << test_cases_run << " test cases, see above\n";
   return result == 0 && skipped == test_cases_run ? 77 : result;

@@ -304,7 +304,7 @@ TEST_CASE("PrometheusPort: what makes no sense is refused") {
 }
 
 TEST_CASE("PrometheusPort: curl reads it") {
-  using lockstep::testing::run_process;
+  using lockstep_test::run_process;
   if (::access("/usr/bin/curl", X_OK) != 0) {
     MESSAGE("there is no /usr/bin/curl: it is not tried");
     return;

@@ -21,14 +21,14 @@
 
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden::events;
-using lockstep::testing::Finished;
-using lockstep::testing::has_python_modules;
-using lockstep::testing::run_python;
 using lockstep_test::contains;
 using lockstep_test::FakeTraining;
 using lockstep_test::file_text;
+using lockstep_test::Finished;
+using lockstep_test::has_python_modules;
 using lockstep_test::message_of;
 using lockstep_test::Recorder;
+using lockstep_test::run_python;
 using lockstep_test::TemporaryFolder;
 
 namespace {

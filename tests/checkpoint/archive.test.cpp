@@ -69,8 +69,8 @@ Bytes sealed(const Bytes& manifest) {
 
 /// A file that is kept beside this test.
 Bytes sample(const char* name) {
-  const auto bytes = ls::read_file(
-      lockstep::testing::source_path(std::string("tests/checkpoint/samples/") + name));
+  const auto bytes =
+      ls::read_file(lockstep_test::source_path(std::string("tests/checkpoint/samples/") + name));
   REQUIRE(bytes.has_value());
   return *bytes;
 }

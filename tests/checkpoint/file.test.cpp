@@ -24,9 +24,9 @@
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
-using lockstep::testing::skip;
 using lockstep_test::contains;
 using lockstep_test::message_of;
+using lockstep_test::skip;
 using lockstep_test::some_bytes;
 using lockstep_test::TemporaryFolder;
 

@@ -20,7 +20,7 @@ using namespace lockstep_test;
 namespace {
 
 void check_seed(const std::string& name, const std::vector<std::byte>& bytes) {
-  const std::string path = lockstep::testing::source_path("tests/fuzz/corpus/" + name);
+  const std::string path = lockstep_test::source_path("tests/fuzz/corpus/" + name);
   if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr) ls::write_file_atomically(path, bytes);
   CAPTURE(path);
   const auto seed = ls::read_file(path);

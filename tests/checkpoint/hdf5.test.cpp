@@ -28,7 +28,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using namespace lockstep::testing;
 using Bytes = std::vector<std::byte>;
 
 namespace {

@@ -24,9 +24,9 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using lockstep::testing::Finished;
-using lockstep::testing::has_python_modules;
-using lockstep::testing::run_python;
+using lockstep_test::Finished;
+using lockstep_test::has_python_modules;
+using lockstep_test::run_python;
 
 namespace {
 

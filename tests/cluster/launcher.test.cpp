@@ -17,7 +17,7 @@
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using lockstep_test::contains;

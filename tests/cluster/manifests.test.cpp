@@ -11,7 +11,7 @@
 #include "support/manifest.hpp"
 
 using namespace lockstep;
-using lockstep::testing::Manifest;
+using lockstep_test::Manifest;
 using Variables = std::map<std::string, std::string>;
 
 namespace {

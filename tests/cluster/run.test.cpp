@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/last_words.hpp"
+#include "lockstep/core/exit_report.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/process.hpp"
 #include "support/skip.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -53,7 +53,7 @@ TEST_SUITE("run") {
     static std::string told;
     struct Peer {
       ~Peer() {
-        (void)lockstep::detail::LastWords::leave(
+        (void)lockstep::detail::ExitReport::leave(
             [](std::string_view reason, lockstep::ExitCode code) {
               told += std::string(reason) + " " + std::to_string(static_cast<int>(code)) + ";";
             });

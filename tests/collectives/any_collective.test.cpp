@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,13 +19,13 @@
 #include "lockstep/collectives/threads/in_process.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 
 template <class C>
 AnyCollective::Abilities abilities(C& collective) {
-  return detail::CollectiveAdapter<C>(collective).can();
+  return any_collective(collective)->can();
 }
 
 /// What a user's own collective must have, and nothing else. It notes its calls.
@@ -104,27 +105,42 @@ TEST_CASE("AnyCollective: the abilities of the library's collectives") {
   CHECK(abilities(thread).scatter_early);
   CHECK_FALSE(abilities(thread).overlap);
   CHECK_FALSE(abilities(thread).share);
-  CHECK(detail::CollectiveAdapter<InProcess>(thread).overlap() == Overlap::off);
+  CHECK(any_collective(thread)->overlap() == Overlap::off);
 
-  HierarchicalGroup<Single> group(1, &single, {.overlap = Overlap::on}),
+  const auto outer = any_collective(single);
+  HierarchicalGroup group(1, outer.get(), {.overlap = Overlap::on}),
       alone(2, nullptr, {.overlap = Overlap::on});
-  Hierarchical<Single> worker = group.member(0), member = alone.member(1);
-  CHECK_FALSE(abilities(worker).scatter);
-  CHECK(abilities(worker).overlap);
-  CHECK_FALSE(abilities(worker).share);
-  CHECK(detail::CollectiveAdapter<Hierarchical<Single>>(worker).overlap() == Overlap::on);
-  detail::CollectiveAdapter<Hierarchical<Single>> any(member);
-  CHECK(any.overlap() == Overlap::off);  // nothing to reduce outside
-  CHECK(any.rank() == 1);
-  CHECK(any.size() == 2);
+  const Hierarchical worker = group.member(0), member = alone.member(1);
+  CHECK_FALSE(worker.can().scatter);
+  CHECK(worker.can().overlap);
+  CHECK_FALSE(worker.can().share);
+  CHECK_FALSE(worker.can().shard);
+  CHECK(worker.overlap() == Overlap::on);
+  CHECK(member.can().shard);
+  CHECK(member.overlap() == Overlap::off);  // nothing to reduce outside
+  CHECK(member.rank() == 1);
+  CHECK(member.size() == 2);
+}
+
+TEST_CASE("AnyCollective: one that is taken over lives as long, one that is referred to is that") {
+  auto counted = std::make_shared<int>();
+  struct Counted : Single {
+    std::shared_ptr<int> count;
+  };
+  auto owned = any_collective(Counted{{}, counted});
+  CHECK(counted.use_count() == 2);
+  CHECK(any_collective(*owned).get() == owned.get());
+  CHECK(any_collective(owned).get() == owned.get());
+  owned.reset();
+  CHECK(counted.use_count() == 1);
 }
 
 TEST_CASE("AnyCollective: workers share memory where each has one replica, and the processes do") {
   SharedMemoryFamily::run(2, [](auto& outer) {
     for (const int replicas : {1, 2}) {
-      HierarchicalGroup<SharedMemory> group(replicas, &outer, patient_options());
-      Hierarchical<SharedMemory> member = group.member(0);
-      if (abilities(member).share != (replicas == 1)) throw std::logic_error("shares memory");
+      const auto any = any_collective(outer);
+      HierarchicalGroup group(replicas, any.get(), patient_options());
+      if (group.member(0).can().share != (replicas == 1)) throw std::logic_error("shares memory");
       outer.barrier();
     }
   });
@@ -132,7 +148,8 @@ TEST_CASE("AnyCollective: workers share memory where each has one replica, and t
 
 TEST_CASE("AnyCollective: a user's collective with nothing else has what every one must have") {
   Plain plain;
-  detail::CollectiveAdapter<Plain> any(plain);
+  const auto held = any_collective(plain);
+  AnyCollective& any = *held;
   CHECK(any.rank() == 1);
   CHECK(any.size() == 3);
   CHECK_FALSE(
@@ -163,7 +180,8 @@ TEST_CASE("AnyCollective: a user's collective with nothing else has what every o
 TEST_CASE_TEMPLATE("AnyCollective: what is optional is handed on, for each scalar type", T, float,
                    double) {
   Able able;
-  detail::CollectiveAdapter<Able> any(able);
+  const auto held = any_collective(able);
+  AnyCollective& any = *held;
   CHECK((any.can().scatter && any.can().scatter_early && any.can().overlap));
   CHECK_FALSE(any.can().share);  // it says that it does not now
   able.shares = true;
@@ -207,7 +225,8 @@ TEST_CASE("AnyCollective: threads reduce through it with the bits of the contrac
   const std::vector<float> expected = contract_sum(inputs);
   std::vector<float> scattered(count);
   InProcessFamily::run(ranks, [&](InProcess& collective) {
-    detail::CollectiveAdapter<InProcess> any(collective);
+    const auto held = any_collective(collective);
+    AnyCollective& any = *held;
     std::vector<float> mine = inputs[static_cast<std::size_t>(any.rank())];
     std::array<double, 2> status{1, 2};
     any.begin_reduce_scatter(std::span<const double>(status), std::span<const float>(mine));

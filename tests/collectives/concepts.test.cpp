@@ -81,10 +81,16 @@ struct MinimalPolicy : MinimalCollective {
 static_assert(CollectivePolicy<MinimalPolicy>);
 static_assert(!CollectivePolicy<MinimalCollective>);
 
-struct PolicyThatConnectsSomethingElse : MinimalCollective {
+/// What it connects need not be of its own type, but must be a collective.
+struct PolicyThatConnectsAnother {
   static MinimalPolicy connect(const Rendezvous&, const CommunicationOptions&) { return {}; }
 };
-static_assert(!CollectivePolicy<PolicyThatConnectsSomethingElse>);
+static_assert(CollectivePolicy<PolicyThatConnectsAnother>);
+
+struct PolicyThatConnectsNothing {
+  static int connect(const Rendezvous&, const CommunicationOptions&) { return 0; }
+};
+static_assert(!CollectivePolicy<PolicyThatConnectsNothing>);
 
 static_assert(Collective<Ring<MinimalTransport>>);
 static_assert(!ReportingCollective<Ring<MinimalTransport>>);
@@ -94,7 +100,6 @@ static_assert(!ReportingCollective<Ring<MinimalTransport>>);
 static_assert(!ScatteringCollective<MinimalCollective> &&
               !OverlappingCollective<MinimalCollective>);
 static_assert(!SharingCollective<MinimalCollective> && !AllocatingCollective<MinimalCollective>);
-static_assert(!ClosingCollective<MinimalCollective> && !TeamedCollective<MinimalCollective>);
 
 /// Its operations are templates of the type, as a user may write them.
 struct TypedScattering : MinimalCollective {

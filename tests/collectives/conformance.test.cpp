@@ -12,10 +12,8 @@ namespace lockstep {
 
 static_assert(Collective<AnyCollective>);
 static_assert(Transport<Tcp>);
-static_assert(CollectivePolicy<Auto> && AllocatingCollective<Auto> && SharingCollective<Auto> &&
-              ShardingCollective<Auto>);
-static_assert(OverlappingCollective<Hierarchical<InProcess>> &&
-              TeamedCollective<Hierarchical<InProcess>>);
+static_assert(CollectivePolicy<Auto>);
+static_assert(Collective<Hierarchical>);
 static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
               SharingCollective<SharedMemory> && ShardingCollective<SharedMemory>);
 static_assert(Collective<Single>);

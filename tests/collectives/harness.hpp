@@ -26,7 +26,26 @@
 #include "lockstep/core/random.hpp"
 #include "support/free_addresses.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
+
+using lockstep::AnyCollective;
+using lockstep::Auto;
+using lockstep::block_elements;
+using lockstep::CollectiveError;
+using lockstep::CollectiveFailure;
+using lockstep::CollectivePolicy;
+using lockstep::CommunicationImplementation;
+using lockstep::CommunicationOptions;
+using lockstep::Hierarchical;
+using lockstep::HierarchicalGroup;
+using lockstep::InProcess;
+using lockstep::InProcessGroup;
+using lockstep::RandomKey;
+using lockstep::RandomStream;
+using lockstep::Rendezvous;
+using lockstep::Ring;
+using lockstep::SharedMemory;
+using lockstep::Tcp;
 
 /// Normal, different on each rank.
 template <class T>
@@ -145,6 +164,15 @@ struct InProcessFamily {
   }
 };
 
+/// What a policy's connect has given.
+template <class C>
+C& collective_in(C& connected) {
+  return connected;
+}
+inline AnyCollective& collective_in(std::shared_ptr<AnyCollective>& connected) {
+  return *connected;
+}
+
 /// A policy over TCP connections.
 template <CollectivePolicy Policy,
           CommunicationImplementation implementation = CommunicationImplementation::automatic>
@@ -160,7 +188,8 @@ struct PolicyFamily {
       CommunicationOptions options = patient_options();
       options.implementation = implementation;
       options.checksum = true;
-      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], options);
+      auto connected = Policy::connect(places[static_cast<std::size_t>(rank)], options);
+      auto& collective = collective_in(connected);
       f(collective);
       collective.close();
     }));
@@ -181,10 +210,10 @@ struct HierarchicalFamily {
   static void run(int size, F f) {
     const int local = size % 2 == 0 ? 2 : 1;
     OuterFamily::run(size / local, [&](auto& outer) {
-      HierarchicalGroup<std::remove_cvref_t<decltype(outer)>> group(local, &outer,
-                                                                    patient_options());
+      const auto any = any_collective(outer);
+      HierarchicalGroup group(local, any.get(), patient_options());
       rethrow_first(run_threads(local, [&](int rank) {
-        auto collective = group.member(rank);
+        Hierarchical collective = group.member(rank);
         f(collective);
       }));
     });
@@ -206,4 +235,4 @@ std::vector<T> contract_sum(const std::vector<std::vector<T>>& inputs) {
   return sums;
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -22,7 +22,7 @@
 
 #include "collectives/harness.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// Stands before a rank's port: it listens at the rank's address in the cluster's list, and passes
 /// everything on to the rank itself, which has the same port on another address of the loopback
@@ -210,4 +210,4 @@ struct RelayedCluster {
   std::vector<std::string> addresses;
 };
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -22,15 +22,25 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/inquiry.hpp"
-#include "lockstep/collectives/protocol/patience.hpp"
+#include "lockstep/collectives/protocol/wait_policy.hpp"
 #include "lockstep/core/activity.hpp"
 #include "support/fiber.hpp"
 #include "support/simulated_network.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
+
+using lockstep::ActivityBoard;
+using lockstep::CollectiveError;
+using lockstep::CollectiveFailure;
+using lockstep::CommunicationOptions;
+using lockstep::ExitCode;
+using lockstep::Flow;
+using lockstep::Operation;
+using lockstep::Transport;
+namespace detail = lockstep::detail;
 
 /// A rank's process: its control connections, served by the library's FailureWatch whatever the
 /// rank does, its connections for data, and a fiber for its program.
@@ -101,7 +111,7 @@ class SimulatedRank {
                       {operation_, 0, flow.bytes_to_receive()}};
     if (transfer.sent_frame.length > 0) transfer.sent_frame.sequence = link(to).sent++;
     transfer.received_frame.sequence = link(from).received;
-    detail::Patience patience(waiter(), network_.now());
+    detail::WaitPolicy patience(waiter(), network_.now());
     for (;;) {
       const bool sent = send_some(link(to), flow, transfer);
       const bool received = receive_some(from, flow, transfer);
@@ -176,7 +186,7 @@ class SimulatedRank {
     if (fiber_ && !fiber_->is_running()) resume();
   }
 
-  [[nodiscard]] detail::Patience::Waiter waiter() const {
+  [[nodiscard]] detail::WaitPolicy::Waiter waiter() const {
     return {rank_,
             detail::in_operation(operation_),
             options_.timeout,
@@ -198,7 +208,7 @@ class SimulatedRank {
     return failure;
   }
 
-  void look(detail::Patience& patience, int receiving, int sending) {
+  void look(detail::WaitPolicy& patience, int receiving, int sending) {
     const Time now = network_.now();
     watch_.channel().set_awaited(receiving >= 0 ? receiving : sending);
     if (!patience.is_due(now)) return;
@@ -254,7 +264,7 @@ class SimulatedRank {
   [[noreturn]] void lose_data(int other) {
     watch_.lose_data(other, link(other).data->error(), network_.now());
     conclude();
-    for (const Time end = network_.now() + 3 * detail::Inquiry::time_for(size());
+    for (const Time end = network_.now() + 3 * detail::FailureConsensus::time_for(size());
          network_.now() < end;) {
       if (cause_.is_set()) fail(cause_.get());
       sleep(Milliseconds(20));
@@ -319,7 +329,7 @@ class SimulatedRank {
     const auto time = passes ? network_.random_time(Milliseconds(0), Milliseconds(10))
                              : SimulatedNetwork::Duration(Milliseconds(1000));
     network_.tell_at(network_.now() + time, rank_, [this, other, passes] {
-      using Process = detail::Hearing::Process;
+      using Process = detail::PeerEvidence::Process;
       if (cause_.is_set()) return;
       const bool lives = network_.is_alive(other) && !network_.is_frozen(other);
       watch_.found(other, !passes                    ? Process::unknown
@@ -365,4 +375,4 @@ class SimulatedTransport {
 
 static_assert(Transport<SimulatedTransport>);
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

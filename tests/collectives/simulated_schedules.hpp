@@ -12,7 +12,7 @@
 #include "support/fiber.hpp"
 #include "support/simulated_network.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 inline std::vector<std::string> simulated_addresses(int world) {
   std::vector<std::string> addresses;
@@ -54,4 +54,4 @@ void try_schedules(F run, std::uint64_t count, const std::vector<std::uint64_t>&
   for (std::uint64_t seed = 1; seed <= count && faults < 10; ++seed) attempt(seed);
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -25,7 +25,11 @@
 #include "lockstep/core/error.hpp"
 #include "support/simulated_network.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
+
+using lockstep::CollectiveError;
+using lockstep::CollectiveFailure;
+namespace detail = lockstep::detail;
 
 /// One process in its start-up: the library's Handshake, StartupPlace, StartupRoster and
 /// StartupAgreement, carried by simulated connections as StartupConnecting, StartupContention and
@@ -395,4 +399,4 @@ class SimulatedWorker {
   std::vector<std::uint64_t> met_;
 };
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -27,18 +27,3 @@ TEST_CASE("A scope puts the former activity back, also after an exception") {
   CHECK(board.get().epoch == 1);
   const ls::ActivityScope none(nullptr, {.call = "predict"});
 }
-
-namespace {
-struct WithBoard {
-  ls::ActivityBoard board;
-  ls::ActivityBoard& activity() { return board; }
-};
-struct WithoutBoard {};
-}  // namespace
-
-TEST_CASE("A collective may have a board") {
-  WithBoard with;
-  WithoutBoard without;
-  CHECK(ls::activity_board(with) == &with.board);
-  CHECK(ls::activity_board(without) == nullptr);
-}

@@ -83,8 +83,8 @@ bool can_be_asked() {
 TEST_SUITE("huge pages [needs hugepages]") {
   TEST_CASE("huge pages: asked for where the memory has whole ones, and for no other") {
     if (!can_be_asked()) {
-      lockstep::testing::skip("huge pages",
-                              "a Linux with transparent huge pages, and /proc/self/smaps");
+      lockstep_test::skip("huge pages",
+                          "a Linux with transparent huge pages, and /proc/self/smaps");
       return;
     }
     const Pages pages(4);

@@ -25,7 +25,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using namespace lockstep::testing;
 
 namespace {
 

@@ -121,8 +121,8 @@ TEST_SUITE("load_mnist") {
 
 TEST_SUITE("load_mnist [needs mnist]") {
   TEST_CASE("MNIST itself") {
-    const auto directory = lockstep::testing::mnist_dir();
-    if (!directory) return lockstep::testing::skip_without_mnist("MNIST itself");
+    const auto directory = lockstep_test::mnist_dir();
+    if (!directory) return lockstep_test::skip_without_mnist("MNIST itself");
     const ls::ImageDataset mnist = ls::load_mnist(directory->string());
     for (const ls::LabelledImages* part : {&mnist.train, &mnist.test}) {
       CHECK(part->images.sample_shape() == std::vector<std::size_t>{28, 28});

@@ -17,11 +17,11 @@
 
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden::tfrecord;
-using lockstep::testing::Finished;
-using lockstep::testing::has_python_modules;
-using lockstep::testing::run_python;
 using lockstep_test::contains;
+using lockstep_test::Finished;
+using lockstep_test::has_python_modules;
 using lockstep_test::message_of;
+using lockstep_test::run_python;
 using lockstep_test::TemporaryFolder;
 
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lockstep/collectives/protocol/control_channel.hpp"
-#include "lockstep/collectives/protocol/inquiry.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
 
 using namespace lockstep;
@@ -42,9 +42,11 @@ std::string after_startup(std::string_view bytes, std::size_t piece) {
   ControlChannel channel(0, 3, board, [&](int to, const ControlFrame& f, std::string_view text) {
     add(result, to, f, text);
   });
-  Inquiry inquiry(channel, {"a", "b", "c"});
-  channel.set_inquiry([&](int from, const ControlInbox::Message& message,
-                          Inquiry::Clock::time_point now) { inquiry.take(from, message, now); });
+  FailureConsensus consensus(channel, {"a", "b", "c"});
+  channel.set_consensus(
+      [&](int from, const ControlInbox::Message& message, FailureConsensus::Clock::time_point now) {
+        consensus.take(from, message, now);
+      });
   bool good = true;
   for_pieces(bytes, piece, [&](std::string_view part) { return good = channel.take(1, part, {}); });
   const ControlChannel::Peer& peer = channel.peer(1);
@@ -53,10 +55,11 @@ std::string after_startup(std::string_view bytes, std::size_t piece) {
     result += flag ? '1' : '0';
   result += std::to_string(peer.waits_for) + peer.activity;
   channel.peer(2).gone = true;
-  inquiry.lose(2, 0, {});
+  consensus.lose(2, 0, {});
   for (const auto& now :
-       {Inquiry::Clock::time_point{}, Inquiry::Clock::time_point(2 * Inquiry::time_to_answer)})
-    if (const auto verdict = inquiry.advance(now)) {
+       {FailureConsensus::Clock::time_point{},
+        FailureConsensus::Clock::time_point(2 * FailureConsensus::time_to_answer)})
+    if (const auto verdict = consensus.advance(now)) {
       demand(verdict->failed_rank >= -1 && verdict->failed_rank < 3 && !verdict->reason.empty());
       result += verdict->reason;
     }

@@ -15,7 +15,7 @@
 #include "support/python.hpp"
 #include "support/temporary_folder.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 

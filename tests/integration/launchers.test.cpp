@@ -21,7 +21,7 @@
 #include "support/slurm.hpp"
 #include "support/temporary_folder.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using lockstep_test::contains;
 using lockstep_test::file_text;

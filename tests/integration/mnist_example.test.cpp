@@ -14,7 +14,7 @@
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using lockstep_test::contains;
 using lockstep_test::count;

@@ -55,7 +55,7 @@ TEST_CASE("resnet: learns, with equal bits on threads, on workers, and after it 
 
 TEST_CASE("resnet: without data it says what is missing") {
   const auto finished =
-      lockstep::testing::run_process(example_command("resnet", {"--data", "/nowhere"}));
+      lockstep_test::run_process(example_command("resnet", {"--data", "/nowhere"}));
   CHECK(finished.exit_code != 0);
   CHECK(finished.output.find("data_batch_1.bin") != std::string::npos);
 }

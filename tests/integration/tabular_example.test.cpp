@@ -32,7 +32,7 @@ TEST_CASE("tabular: a file, and what is wrong in one") {
   CHECK(
       figure(run_example("tabular", {"--data", write(table), "--epochs", "5", "--batch-size", "8"}),
              "val_auc") == 1);
-  const auto finished = lockstep::testing::run_process(
+  const auto finished = lockstep_test::run_process(
       example_command("tabular", {"--data", write(table + "2,a,b,thirty,1,5\n")}));
   CHECK(finished.exit_code != 0);
   CHECK(

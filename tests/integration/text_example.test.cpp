@@ -44,7 +44,7 @@ TEST_CASE("text: weights travel by file; those of another model and a wrong mode
   const std::string weights = folder.path("weights.safetensors");
   const std::string first = short_run("attention", {"--model-out", weights});
   CHECK(short_run("attention", {"--model-in", weights}) != first);
-  using lockstep::testing::run_process;
+  using lockstep_test::run_process;
   CHECK(run_process(lockstep_test::example_command("text", {"--model-in", weights})).exit_code ==
         2);
   const auto refused = run_process(lockstep_test::example_command("text", {"--model", "gru"}));

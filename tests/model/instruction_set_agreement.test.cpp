@@ -32,10 +32,10 @@ class WithOldNeighbour : public ls::Single {
 
 class OldNeighbourStrategy : public ls::OneDeviceStrategy {
  public:
-  using Replica = ls::CollectiveReplica<WithOldNeighbour>;
+  using Replica = ls::CollectiveReplica;
   template <class F>
   void run(F&& f) {
-    Replica replica({}, 0, 1);
+    Replica replica(ls::any_collective(WithOldNeighbour{}), 0, 1);
     f(replica);
   }
 };

@@ -49,7 +49,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using namespace lockstep::testing;
 
 #if defined(LOCKSTEP_HAS_HDF5)
 

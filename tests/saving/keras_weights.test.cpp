@@ -46,7 +46,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using namespace lockstep::testing;
 using Names = std::vector<std::string>;
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
@@ -116,9 +115,7 @@ TEST_CASE(
 
 namespace {
 
-std::string sample() {
-  return lockstep::testing::source_path("tests/saving/samples/keras.weights.h5");
-}
+std::string sample() { return lockstep_test::source_path("tests/saving/samples/keras.weights.h5"); }
 
 }  // namespace
 

@@ -37,7 +37,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using namespace lockstep::testing;
 
 namespace {
 

@@ -35,7 +35,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using namespace lockstep::testing;
 using ls::LoadWeightsOptions;
 using ls::WeightsLayout;
 using ls::detail::WantedArray;

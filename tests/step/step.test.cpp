@@ -56,7 +56,7 @@ using Program = ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentro
 struct Setup {
   Program program{{.from_logits = true}, {.learning_rate = 0.5, .momentum = 0.9}, {}};
   ls::detail::Variables<float> variables{program};
-  Rank<ls::Single> rank{program, variables, ls::Single{}};
+  Rank<float> rank{program, variables, ls::Single{}};
   std::unique_ptr<ls::detail::Updater<float>> updater = rank.updater();
   TinyData rows{7};
   std::unique_ptr<ls::BatchLoader<float>> data;
@@ -175,10 +175,10 @@ TEST_CASE(
 TEST_CASE("forward_batch: cross_replica_sum is over all replicas, and in training alone") {
   const Program program({.from_logits = true}, {}, {});
   ls::detail::Variables<float> variables(program);
-  ls::InProcessGroup group(4, ls::testing::patient_options());
+  ls::InProcessGroup group(4, lockstep_test::patient_options());
   std::array<std::vector<double>, 4> sums;
-  ls::testing::rethrow_first(ls::testing::run_threads(4, [&](int number) {
-    const Rank<ls::InProcess> rank(program, variables, group.member(number), number, 4);
+  lockstep_test::rethrow_first(lockstep_test::run_threads(4, [&](int number) {
+    const Rank rank(program, variables, group.member(number), number, 4);
     auto data = tiny_batches(5, 5);
     auto& mine = sums.at(static_cast<std::size_t>(number));
     mine = {1.0 * number, 100};

@@ -45,23 +45,22 @@ inline void note(const std::string& what, std::size_t begin, std::size_t end) {
 inline std::string take_happened() { return std::exchange(happened, {}); }
 
 /// What is used for steps on one rank, made as Trainer makes it.
-template <lockstep::Collective C, class T = float>
+template <class T = float>
 struct Rank {
-  using Replica = lockstep::CollectiveReplica<C>;
-
-  Replica replica;
-  lockstep::detail::ReplicaAdapter<Replica> any{replica};
+  lockstep::CollectiveReplica replica;
   lockstep::detail::Workspace<T> workspace;
   lockstep::detail::Parts<T> parts;
 
+  template <class C>
   Rank(const lockstep::detail::Program<T>& program, lockstep::detail::Variables<T>& variables,
-       C collective, int local_rank = 0, int local_size = 1)
-      : replica(std::move(collective), local_rank, local_size),
-        workspace(program, [this](std::size_t bytes) { return any.collective().allocate(bytes); }),
-        parts{program, variables, workspace, any} {
-    if (lockstep::detail::can_update_for_all(program, any))
+       C&& collective, int local_rank = 0, int local_size = 1)
+      : replica(lockstep::any_collective(std::forward<C>(collective)), local_rank, local_size),
+        workspace(program,
+                  [this](std::size_t bytes) { return replica.collective().allocate(bytes); }),
+        parts{program, variables, workspace, replica} {
+    if (lockstep::detail::can_update_for_all(program, replica))
       variables.allocate_parameters(
-          [this](std::size_t bytes) { return any.collective().allocate(bytes); });
+          [this](std::size_t bytes) { return replica.collective().allocate(bytes); });
   }
 
   [[nodiscard]] auto updater() const { return lockstep::detail::choose_updater(parts); }

@@ -42,8 +42,8 @@ class TeamStrategy {
 
   template <class F>
   void run(F&& f) {
-    InProcessGroup group(3, lockstep::testing::patient_options());
-    lockstep::testing::rethrow_first(lockstep::testing::run_threads(3, [&](int rank) {
+    InProcessGroup group(3, lockstep_test::patient_options());
+    lockstep_test::rethrow_first(lockstep_test::run_threads(3, [&](int rank) {
       Replica replica{group.member(rank)};
       try {
         f(replica);
@@ -116,13 +116,13 @@ TEST_CASE("AnyStrategy: the replicas of a process are threads of it") {
 TEST_CASE("AnyStrategy: workers have one replica each or several, and can connect anew") {
   for (const int replicas : {1, 2}) {
     CAPTURE(replicas);
-    const auto addresses = lockstep::testing::free_addresses(2);
-    lockstep::testing::rethrow_first(lockstep::testing::run_threads(2, [&](int worker) {
+    const auto addresses = lockstep_test::free_addresses(2);
+    lockstep_test::rethrow_first(lockstep_test::run_threads(2, [&](int worker) {
       Cluster own;
       own.spec.worker = addresses;
       own.task.index = worker;
-      MultiWorkerMirroredOptions options{
-          .replicas = replicas, .communication_options = lockstep::testing::patient_options()};
+      MultiWorkerMirroredOptions options{.replicas = replicas,
+                                         .communication_options = lockstep_test::patient_options()};
       options.communication_options.overlap = Overlap::on;
       MultiWorkerMirroredStrategy<Ring<Tcp>> strategy(own, options);
       const auto any = any_strategy(strategy);

@@ -17,7 +17,7 @@
 #include "support/free_addresses.hpp"
 
 using namespace lockstep;
-using lockstep::testing::free_addresses;
+using lockstep_test::free_addresses;
 using Workers = MultiWorkerMirroredStrategy<Ring<Tcp>>;
 
 namespace {

@@ -10,11 +10,11 @@
 
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/core/last_words.hpp"
+#include "lockstep/core/exit_report.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -183,7 +183,7 @@ TEST_SUITE("multi_worker_mirrored") {
       "code") {
     const auto addresses = free_addresses(2);
     const auto thrown = run_threads(2, [&](int worker) {
-      detail::LastWords words;  // as lockstep::run has
+      detail::ExitReport words;  // as lockstep::run has
       try {
         TcpStrategy strategy(workers(2, worker, addresses),
                              {.communication_options = patient_options()});

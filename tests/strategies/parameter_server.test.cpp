@@ -57,7 +57,7 @@ struct Job {
         ends(static_cast<std::size_t>(servers)),
         optimizer(std::move(with)) {
     for (int i = 0; i < workers; ++i) spec.worker.push_back("worker:" + std::to_string(i + 1));
-    spec.ps = lockstep::testing::free_addresses(servers);
+    spec.ps = lockstep_test::free_addresses(servers);
   }
 
   using Program = std::function<void(TinyModel<ls::ParameterServerStrategy>&)>;

@@ -32,15 +32,15 @@ inline double figure(const std::string& line, const std::string& name) {
 
 inline std::vector<std::string> example_command(const std::string& name,
                                                 const std::vector<std::string>& arguments) {
-  std::vector<std::string> command{lockstep::testing::example(name)};
+  std::vector<std::string> command{lockstep_test::example(name)};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
 
 /// The last line of a run that must succeed.
 inline std::string run_example(const std::string& name, const std::vector<std::string>& arguments) {
-  const auto finished = lockstep::testing::run_process(example_command(name, arguments), {},
-                                                       std::chrono::seconds(300));
+  const auto finished =
+      lockstep_test::run_process(example_command(name, arguments), {}, std::chrono::seconds(300));
   REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
   return final_line(finished.output);
 }
@@ -53,7 +53,7 @@ inline std::string kill_and_resume(const std::string& name, std::vector<std::str
        {std::string("--verbose"), std::string("2"), std::string("--backup-dir"), folder})
     arguments.push_back(more);
   {
-    lockstep::testing::Process run(example_command(name, arguments));
+    lockstep_test::Process run(example_command(name, arguments));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(300);
     while (!std::filesystem::exists(folder + "/training_state") &&
            std::chrono::steady_clock::now() < end)
@@ -61,8 +61,8 @@ inline std::string kill_and_resume(const std::string& name, std::vector<std::str
     run.signal(SIGKILL);
     REQUIRE(run.wait(std::chrono::seconds(60)).exit_code == 137);
   }
-  const auto finished = lockstep::testing::run_process(example_command(name, arguments), {},
-                                                       std::chrono::seconds(300));
+  const auto finished =
+      lockstep_test::run_process(example_command(name, arguments), {}, std::chrono::seconds(300));
   REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
   REQUIRE_MESSAGE(finished.output.find("resuming from") != std::string::npos, finished.output);
   return final_line(finished.output);

@@ -30,7 +30,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// Runs a function on a stack of its own: from resume() until it calls pause(), and so on. What it
 /// throws comes out of `thrown()`. A function must not pause while it handles an exception, and a
@@ -129,4 +129,4 @@ class Fiber {
 #endif
 };
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// Addresses for processes that listen by themselves. (Below the ports that a system gives to those
 /// who ask for any.)
@@ -31,4 +31,4 @@ inline std::vector<std::string> free_addresses(int count) {
   return addresses;
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -12,7 +12,7 @@
 
 #include "support/source_path.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 class Manifest {
  public:
@@ -78,4 +78,4 @@ class Manifest {
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -9,7 +9,7 @@
 
 #include "support/skip.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// The folder of MNIST's four IDX files (plain or .gz): LOCKSTEP_MNIST_DIR, or `--mnist-dir DIR` of
 /// a test program. Nothing where neither is given; throws std::runtime_error where the folder named
@@ -28,4 +28,4 @@ inline void skip_without_mnist(std::string_view test) {
   skip(test, "MNIST's IDX files: set LOCKSTEP_MNIST_DIR or give --mnist-dir DIR");
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// What a program did: its exit code (128 + signal when a signal ended it) and all that it printed.
 struct Finished {
@@ -161,4 +161,4 @@ inline std::string example(const std::string& name) {
   return std::string(folder) + "/" + name;
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -9,7 +9,7 @@
 #include "support/process.hpp"
 #include "support/skip.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// LOCKSTEP_PYTHON, or the python3 of PATH.
 inline std::string python() {
@@ -33,4 +33,4 @@ inline bool has_python_modules(std::string_view test, const std::string& modules
   return false;
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// Hosts with one process each, and connections between them that behave as TCP's do: bytes come in
 /// order and whole, in other pieces than they were sent in, each direction and each connection with
@@ -373,4 +373,4 @@ class SimulatedNetwork {
   std::vector<std::size_t> most_;  // bytes of a packet
 };
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <string_view>
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// Test cases of this program that were skipped. When none has run, main ends with 77, which ctest
 /// lists as skipped: so what may be skipped stands in a suite whose name ends with "[needs ...]".
@@ -17,4 +17,4 @@ inline void skip(std::string_view test, std::string_view needs) {
   std::cout << "SKIPPED: " << test << " (needs " << needs << ")\n";
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

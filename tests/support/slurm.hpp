@@ -21,7 +21,7 @@
 #include "support/skip.hpp"
 #include "support/temporary_folder.hpp"
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// The path of a program, found by PATH, in the folders of system programs, and beside the Python
 /// that LOCKSTEP_PYTHON names; empty if there is none.
@@ -149,4 +149,4 @@ class Slurm {
   bool answers_ = false;
 };
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

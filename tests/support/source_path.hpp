@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace lockstep::testing {
+namespace lockstep_test {
 
 /// The path of a file, by its path in the repository. ctest says where that is; otherwise the
 /// current folder is taken for it.
@@ -14,4 +14,4 @@ inline std::string source_path(const std::string& name) {
   return (std::filesystem::path(sources != nullptr ? sources : ".") / name).string();
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep_test

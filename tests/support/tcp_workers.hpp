@@ -24,21 +24,21 @@ using TcpStrategy = lockstep::MultiWorkerMirroredStrategy<lockstep::Ring<lockste
 template <class Result, class Train>
 std::vector<Result> on_tcp_workers(int workers, int replicas, std::string_view failure,
                                    const Train& train) {
-  namespace testing = lockstep::testing;
+  namespace testing = lockstep_test;
   std::vector<Result> results(static_cast<std::size_t>(workers));
   const auto addresses =
-      workers > 1 ? testing::free_addresses(workers) : std::vector<std::string>{};
-  const auto thrown = testing::run_threads(workers, [&](int rank) {
+      workers > 1 ? lockstep_test::free_addresses(workers) : std::vector<std::string>{};
+  const auto thrown = lockstep_test::run_threads(workers, [&](int rank) {
     lockstep::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
     TcpStrategy strategy(
-        cluster, {.replicas = replicas, .communication_options = testing::patient_options()});
+        cluster, {.replicas = replicas, .communication_options = lockstep_test::patient_options()});
     results.at(static_cast<std::size_t>(rank)) = train(strategy);
   });
   for (const std::exception_ptr& exception : thrown) {
     REQUIRE((exception != nullptr) == !failure.empty());
-    REQUIRE(testing::message_of(exception).find(failure) != std::string::npos);
+    REQUIRE(lockstep_test::message_of(exception).find(failure) != std::string::npos);
   }
   return results;
 }

@@ -27,9 +27,9 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using ls::testing::free_addresses;
-using ls::testing::patient_options;
-using ls::testing::run_threads;
+using lockstep_test::free_addresses;
+using lockstep_test::patient_options;
+using lockstep_test::run_threads;
 
 namespace {
 
@@ -128,7 +128,7 @@ std::string run(const Place& place, std::vector<Worker>& workers, std::int64_t s
                          {.replicas = place.replicas, .communication_options = patient_options()});
     train(strategy, workers[static_cast<std::size_t>(rank)], save_freq, seed);
   });
-  return ls::testing::message_of(thrown[0]);
+  return lockstep_test::message_of(thrown[0]);
 }
 
 /// Workers with folders of their own: the chief's alone counts.

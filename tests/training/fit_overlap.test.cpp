@@ -25,7 +25,7 @@
 #include "support/model_testing.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 
@@ -122,10 +122,10 @@ AnyDataset data(std::int64_t samples = 48, std::int64_t batch = 16) {
   for (float& value : x) value = static_cast<float>(random.normal());
   std::vector<std::uint8_t> y(static_cast<std::size_t>(samples));
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<std::uint8_t>(i % 10);
-  return AnyDataset(
-      from_tensor_slices(Tensor<float>(std::move(x), {static_cast<std::size_t>(samples), 300}),
-                         Tensor<std::uint8_t>(std::move(y)))
-          .batch(batch));
+  return AnyDataset(from_tensor_slices(lockstep::Tensor<float>(
+                                           std::move(x), {static_cast<std::size_t>(samples), 300}),
+                                       lockstep::Tensor<std::uint8_t>(std::move(y)))
+                        .batch(batch));
 }
 
 /// Trains on workers that are threads here, and returns the checksum of all their parameters.

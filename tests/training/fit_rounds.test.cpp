@@ -39,7 +39,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using lockstep_test::contains;
 using lockstep_test::Recorder;
 using lockstep_test::RowDataset;
@@ -230,7 +230,7 @@ void check_golden(int replicas, const Synchronization& synchronization, const Op
 }  // namespace
 
 TEST_CASE("fit in rounds: LocalSGD and DiLoCo are those of the papers") {
-  using namespace golden;
+  using namespace lockstep_test::golden::rounds;
   check_golden(2, LocalSGD{.steps = 2}, SGD{.learning_rate = 0.05, .momentum = 0.9},
                local_sgd::losses, local_sgd::weights);
   const Adam adam{.learning_rate = 0.05};

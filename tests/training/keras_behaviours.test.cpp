@@ -120,18 +120,18 @@ void everywhere(double learning_rate, const std::function<void(Here&)>& f) {
   for (const int workers : {1, 2})
     for (const int replicas : {1, 2}) {
       if (workers * replicas > 2) continue;
-      const Calls addresses = workers > 1 ? ls::testing::free_addresses(workers) : Calls{};
-      const auto thrown = ls::testing::run_threads(workers, [&](int rank) {
+      const Calls addresses = workers > 1 ? lockstep_test::free_addresses(workers) : Calls{};
+      const auto thrown = lockstep_test::run_threads(workers, [&](int rank) {
         ls::Cluster cluster;
         cluster.spec.worker = addresses;
         cluster.task.index = rank;
         TcpStrategy strategy(cluster, {.replicas = replicas,
-                                       .communication_options = ls::testing::patient_options()});
+                                       .communication_options = lockstep_test::patient_options()});
         Here here{strategy, learning_rate};
         f(here);
       });
       for (const std::exception_ptr& exception : thrown)
-        CHECK(ls::testing::message_of(exception) == "");
+        CHECK(lockstep_test::message_of(exception) == "");
     }
 }
 

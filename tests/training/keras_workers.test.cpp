@@ -42,17 +42,17 @@ using Line =
     ls::Sequential<ls::Input<1>, ls::Dense<1, ls::Linear, ls::DenseOptions{.use_bias = false}>>;
 
 void on_two_workers(const std::function<void(TcpStrategy&)>& f) {
-  const std::vector<std::string> addresses = ls::testing::free_addresses(2);
-  const auto thrown = ls::testing::run_threads(2, [&](int rank) {
+  const std::vector<std::string> addresses = lockstep_test::free_addresses(2);
+  const auto thrown = lockstep_test::run_threads(2, [&](int rank) {
     ls::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
-    TcpStrategy strategy(cluster,
-                         {.replicas = 1, .communication_options = ls::testing::patient_options()});
+    TcpStrategy strategy(
+        cluster, {.replicas = 1, .communication_options = lockstep_test::patient_options()});
     f(strategy);
   });
   for (const std::exception_ptr& exception : thrown)
-    CHECK(ls::testing::message_of(exception) == "");
+    CHECK(lockstep_test::message_of(exception) == "");
 }
 
 /// y = w x with w = 1 misses these targets by 3, -3 and 0.3; the first worker has the first and the

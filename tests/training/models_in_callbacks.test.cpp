@@ -30,10 +30,10 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using ls::testing::free_addresses;
-using ls::testing::patient_options;
-using ls::testing::rethrow_first;
-using ls::testing::run_threads;
+using lockstep_test::free_addresses;
+using lockstep_test::patient_options;
+using lockstep_test::rethrow_first;
+using lockstep_test::run_threads;
 
 namespace {
 

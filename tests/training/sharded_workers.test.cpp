@@ -65,16 +65,16 @@ struct Outcome {
 /// 18 samples in batches of 5 leave a worker with fewer samples now and then.
 template <class Policy = ls::Ring<ls::Tcp>>
 Outcome run(const Program& program) {
-  const auto addresses = ls::testing::free_addresses(program.workers);
+  const auto addresses = lockstep_test::free_addresses(program.workers);
   Outcome outcome;
   outcome.crcs.resize(addresses.size());
-  const auto thrown = ls::testing::run_threads(program.workers, [&](int rank) {
+  const auto thrown = lockstep_test::run_threads(program.workers, [&](int rank) {
     ls::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
     ls::MultiWorkerMirroredStrategy<Policy> strategy(
         cluster, {.replicas = program.replicas,
-                  .communication_options = ls::testing::patient_options(),
+                  .communication_options = lockstep_test::patient_options(),
                   .sharded_updates = program.shards ? program.shards(rank) : program.sharded});
     const TinyData data(18);
     auto model = ls::compile<BigNet, double>(strategy, {.seed = 5},
@@ -97,7 +97,7 @@ Outcome run(const Program& program) {
     outcome.crcs[static_cast<std::size_t>(rank)] = model.parameters_crc32c();
   });
   for (const auto& exception : thrown)
-    outcome.failures.push_back(ls::testing::message_of(exception));
+    outcome.failures.push_back(lockstep_test::message_of(exception));
   return outcome;
 }
 

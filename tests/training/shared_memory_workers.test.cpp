@@ -75,14 +75,14 @@ Outcome work(Strategy& strategy, double momentum) {
 
 template <class Policy>
 std::vector<Outcome> on_workers(int size, double momentum) {
-  const auto addresses = ls::testing::free_addresses(size);
+  const auto addresses = lockstep_test::free_addresses(size);
   std::vector<Outcome> outcomes(addresses.size());
-  ls::testing::rethrow_first(ls::testing::run_threads(size, [&](int rank) {
+  lockstep_test::rethrow_first(lockstep_test::run_threads(size, [&](int rank) {
     ls::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
     ls::MultiWorkerMirroredStrategy<Policy> strategy(
-        cluster, {.communication_options = ls::testing::patient_options()});
+        cluster, {.communication_options = lockstep_test::patient_options()});
     outcomes[static_cast<std::size_t>(rank)] = work(strategy, momentum);
   }));
   return outcomes;

@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/cluster/accusations.hpp"
 #include "lockstep/cluster/detail/elastic_job.hpp"
 #include "lockstep/cluster/detail/launch_result.hpp"
 #include "lockstep/cluster/detail/launch_stage.hpp"
@@ -20,6 +19,7 @@
 #include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_group.hpp"
 #include "lockstep/cluster/detail/worker_note.hpp"
+#include "lockstep/cluster/hang_detector.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
@@ -212,7 +212,7 @@ class Launcher {
     }
     if (const auto due = stage_.due()) next = std::min(next, *due);
     if (const auto in_vain = all_wait_in_vain_since())
-      next = std::min(next, *in_vain + Accusations::time_to_settle);
+      next = std::min(next, *in_vain + HangDetector::time_to_settle);
     if (stage_.is(Stage::stopping) && stop_is_delayed())
       next = std::min(next, stage_.began() + options_.hung_grace);
     return next;
@@ -236,7 +236,7 @@ class Launcher {
     if (stage_.is(Stage::stopping) && now >= stage_.began() + options_.hung_grace)
       kill_those_that_delay_the_stop();
     if (const auto in_vain = all_wait_in_vain_since();
-        in_vain && now >= *in_vain + Accusations::time_to_settle)
+        in_vain && now >= *in_vain + HangDetector::time_to_settle)
       stage_.end_at(now);
     if (const auto due = stage_.due(); !due || now < *due) return;
     if (stage_.is(Stage::failing)) {
@@ -296,7 +296,7 @@ class Launcher {
   SignalPipe signals_;
   WorkerGroup workers_;
   ServersEnd servers_end_;
-  Accusations accusations_;
+  HangDetector accusations_;
   ElasticJob elastic_;
   LaunchStage stage_;
   int ended_ = 0;

@@ -28,7 +28,7 @@
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/last_words.hpp"
+#include "lockstep/core/exit_report.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
@@ -194,9 +194,9 @@ LOCKSTEP_INLINE int check_output(int code) {
 
 LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*, int, char**),
                                     void* context) {
-  LastWords last_words;
+  ExitReport exit_report;
   const auto fail = [&](const char* what, ExitCode code) {
-    last_words.say(what, code);
+    exit_report.say(what, code);
     return report_error(what, code);
   };
   try {
@@ -208,7 +208,7 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
     arguments.push_back(nullptr);
     return check_output(function(context, count, arguments.data()));
   } catch (const Preempted& preempted) {
-    last_words.say(preempted.what(), preempted.exit_code());
+    exit_report.say(preempted.what(), preempted.exit_code());
     log_line(preempted.what());
     return static_cast<int>(preempted.exit_code());
   } catch (const Served& served) {

@@ -1,21 +1,28 @@
 // AnyCollective: any collective behind one type, for code that is compiled once.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/data_type.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Any Collective; can() says which optional operations it has. The training step and the
-/// training loop call it a few times a step, so that they are no templates of the collective.
+/// Any Collective behind one type, by which strategies, the training step and the training loop
+/// know it, so that they are compiled once; can() says which optional operations it has. A policy's
+/// becomes one where it is connected (any_collective()).
 class AnyCollective {
  public:
   /// Which optional operations there are.
@@ -31,6 +38,7 @@ class AnyCollective {
 
   AnyCollective(const AnyCollective&) = delete;
   AnyCollective& operator=(const AnyCollective&) = delete;
+  virtual ~AnyCollective() = default;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
@@ -38,33 +46,35 @@ class AnyCollective {
   /// What the options say of overlap; off where it cannot.
   [[nodiscard]] Overlap overlap() const noexcept { return overlap_; }
 
-  virtual void all_reduce(NumberSpan values, ReduceOp op) = 0;
+  virtual void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) = 0;
   virtual void all_reduce(std::span<double> status, NumberSpan values) = 0;
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void barrier() = 0;
-  virtual void abort(std::string_view reason) noexcept = 0;
-  [[nodiscard]] virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Of the threads of this process, where the ranks of several have one collective.
+  virtual void team_barrier() { barrier(); }
+  virtual void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept = 0;
+  /// See ClosingCollective.
+  virtual void close() {}
+  [[nodiscard]] virtual Buffer allocate(std::size_t bytes) { return Buffer(bytes); }
   /// The rank's board, if there is one, else null.
-  [[nodiscard]] virtual ActivityBoard* board() = 0;
+  [[nodiscard]] virtual ActivityBoard* board() { return nullptr; }
 
   // For those that can.
-  virtual void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) = 0;
-  virtual void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) = 0;
-  virtual void advance_reduce_scatter(std::size_t ready, TakeSums f) = 0;
-  virtual void all_reduce_async(NumberSpan values) = 0;
-  virtual void wait() = 0;
-  virtual void reduce_scatter_all_gather(std::span<double> status, NumberSpan values,
-                                         UseSums f) = 0;
-  virtual void keep_residuals(std::span<const float> values, std::span<float> residuals) = 0;
-  virtual void reduce_scatter_blocks(NumberSpan values) = 0;
-  virtual void reduce_scatter_blocks_async(NumberSpan values) = 0;
-  virtual void all_gather_blocks(NumberSpan values) = 0;
+  virtual void reduce_scatter(std::span<double>, NumberSpan, TakeSums) {}
+  virtual void begin_reduce_scatter(std::span<const double>, ConstNumberSpan) {}
+  virtual void advance_reduce_scatter(std::size_t, TakeSums) {}
+  virtual void all_reduce_async(NumberSpan) {}
+  virtual void wait() {}
+  virtual void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {}
+  virtual void keep_residuals(std::span<const float>, std::span<float>) {}
+  virtual void reduce_scatter_blocks(NumberSpan) {}
+  virtual void reduce_scatter_blocks_async(NumberSpan) {}
+  virtual void all_gather_blocks(NumberSpan) {}
 
  protected:
-  AnyCollective(int rank, int size, const Abilities& can, Overlap overlap) noexcept
+  AnyCollective(int rank, int size, const Abilities& can, Overlap overlap = Overlap::off) noexcept
       : rank_(rank), size_(size), can_(can), overlap_(overlap) {}
-  ~AnyCollective() = default;
 
  private:
   int rank_;
@@ -73,21 +83,16 @@ class AnyCollective {
   Overlap overlap_;
 };
 
-/// The board of the rank, if any.
-[[nodiscard]] inline ActivityBoard* activity_board(AnyCollective& collective) {
-  return collective.board();
-}
-
 namespace detail {
 
-/// A reference to a C as an AnyCollective.
-template <Collective C>
-class CollectiveAdapter : public AnyCollective {
+/// A Collective, or a reference to one, as an AnyCollective.
+template <class Held, Collective C = std::remove_reference_t<Held>>
+class CollectiveAdapter final : public AnyCollective {
  public:
-  explicit CollectiveAdapter(C& collective)
+  explicit CollectiveAdapter(Held&& collective)
       : AnyCollective(collective.rank(), collective.size(), abilities(collective),
                       overlap_of(collective)),
-        collective_(collective) {}
+        collective_(std::forward<Held>(collective)) {}
 
   void all_reduce(NumberSpan values, ReduceOp op) override {
     detail::all_reduce(collective_, values, op);
@@ -102,14 +107,24 @@ class CollectiveAdapter : public AnyCollective {
     collective_.all_gather(mine, all);
   }
   void barrier() override { collective_.barrier(); }
-  void abort(std::string_view reason) noexcept override { collective_.abort(reason); }
+  void abort(std::string_view reason, ExitCode code) noexcept override {
+    detail::abort(collective_, reason, code);
+  }
+  void close() override {
+    if constexpr (ClosingCollective<C>) collective_.close();
+  }
   [[nodiscard]] Buffer allocate(std::size_t bytes) override {
     if constexpr (AllocatingCollective<C>)
       return collective_.allocate(bytes);
     else
       return Buffer(bytes);
   }
-  [[nodiscard]] ActivityBoard* board() override { return activity_board(collective_); }
+  [[nodiscard]] ActivityBoard* board() override {
+    if constexpr (ReportingCollective<C>)
+      return &collective_.activity();
+    else
+      return nullptr;
+  }
 
   void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) override {
     if constexpr (ScatteringCollective<C>)
@@ -178,8 +193,25 @@ class CollectiveAdapter : public AnyCollective {
       f(values.template as<double>());
   }
 
-  C& collective_;
+  Held collective_;
 };
 
 }  // namespace detail
+
+/// Takes the collective over, or, where it is an lvalue, refers to it.
+template <class C>
+  requires Collective<std::remove_reference_t<C>>
+[[nodiscard]] std::shared_ptr<AnyCollective> any_collective(C&& collective) {
+  if constexpr (std::derived_from<std::remove_reference_t<C>, AnyCollective>) {
+    static_assert(std::is_lvalue_reference_v<C>);
+    return {std::shared_ptr<void>(), &collective};
+  } else {
+    return std::make_shared<detail::CollectiveAdapter<C>>(std::forward<C>(collective));
+  }
+}
+[[nodiscard]] inline std::shared_ptr<AnyCollective> any_collective(
+    std::shared_ptr<AnyCollective> collective) {
+  return collective;
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -209,12 +209,6 @@ concept EarlyShardingCollective =
       collective.reduce_scatter_blocks_async(doubles);
     };
 
-/// `team()`: the collective of the threads of this process alone.
-template <class C>
-concept TeamedCollective = Collective<C> && requires(C& collective) {
-  requires Collective<std::remove_cvref_t<decltype(collective.team())>>;
-};
-
 namespace detail {
 
 /// all_reduce of numbers whose type is known at run time, by any Collective.

@@ -1,14 +1,13 @@
 // What a collective needs to know to find its peers, and the policy that makes one.
 #pragma once
 
-#include <concepts>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
@@ -48,24 +47,34 @@ struct Rendezvous {
 void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
                     std::string_view collective);
 
-/// A collective between workers that a strategy can make: the template argument of
+/// What makes a strategy's collective between workers: the template argument of
 /// MultiWorkerMirroredStrategy.
 ///
-///  1. `P` is a Collective.
-///  2. `P::connect(rendezvous, options)` returns one that is connected to all its peers. It blocks
-///     until they are there, at most options.startup_timeout. Throws ConfigurationError when
-///     workers do not fit together and CollectiveError when one is missing. All later calls come
-///     from one thread at a time, though not always the same (see Overlap); abort() from any.
-/// Optional:
-///  3. What concepts.hpp says; ClosingCollective above all.
+/// `P::connect(rendezvous, options)` returns a Collective that is connected to all its peers, a P
+/// or another one, or an AnyCollective. It blocks until they are there, at most
+/// options.startup_timeout. Throws ConfigurationError when workers do not fit together and
+/// CollectiveError when one is missing. All later calls come from one thread at a time, though not
+/// always the same (see Overlap); abort() from any. What concepts.hpp calls optional is so here,
+/// ClosingCollective above all.
 ///
 /// Ring<Tcp>, SharedMemory and Auto come with the library; a policy of the user's takes their
 /// place.
 template <class P>
 concept CollectivePolicy =
-    Collective<P> && requires(const Rendezvous& rendezvous, const CommunicationOptions& options) {
-      { P::connect(rendezvous, options) } -> std::same_as<P>;
+    requires(const Rendezvous& rendezvous, const CommunicationOptions& options) {
+      { any_collective(P::connect(rendezvous, options)) };
     };
+
+namespace detail {
+
+/// P::connect.
+template <CollectivePolicy P>
+[[nodiscard]] std::shared_ptr<AnyCollective> connect(const Rendezvous& rendezvous,
+                                                     const CommunicationOptions& options) {
+  return any_collective(P::connect(rendezvous, options));
+}
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

@@ -66,13 +66,4 @@ class ActivityScope {
   Activity former_;
 };
 
-/// The board of a collective or a transport that has one (`activity()`), else null.
-template <class C>
-[[nodiscard]] ActivityBoard* activity_board(C& target) {
-  if constexpr (requires { target.activity(); })
-    return &target.activity();
-  else
-    return nullptr;
-}
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

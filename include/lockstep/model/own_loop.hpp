@@ -51,7 +51,7 @@ struct OnReplica {
  private:
   template <class Replica>
   struct Held {
-    ReplicaAdapter<Replica> replica;
+    AnyReplicaOf<Replica> replica;
     std::unique_ptr<ReplicaModel<T>> model;
 
     Held(Model& of, Replica& on)

@@ -51,8 +51,7 @@ LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy
   strategy.run([&](AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
     auto& collective = replica.collective();
-    const ActivityScope activity(leader ? activity_board(collective) : nullptr,
-                                 {.call = call.name});
+    const ActivityScope activity(leader ? collective.board() : nullptr, {.call = call.name});
     agree(replica, call.name, {}, call.arguments);
     const bool readable = from_chief(collective, leader && file.readable);
     auto bytes =

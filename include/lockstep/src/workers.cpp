@@ -22,7 +22,7 @@
 #include "lockstep/collectives/policies/detail/introduction.ipp"
 #include "lockstep/collectives/policies/detail/shared_arrays.ipp"
 #include "lockstep/collectives/policies/detail/shared_homes.ipp"
-#include "lockstep/collectives/policies/hierarchical_group.ipp"
+#include "lockstep/collectives/policies/hierarchical.ipp"
 #include "lockstep/collectives/policies/neighbour_pipes.ipp"
 #include "lockstep/collectives/policies/shared_memory.ipp"
 #include "lockstep/collectives/protocol/authentication.ipp"
@@ -48,13 +48,6 @@
 #include "lockstep/strategies/replica_threads.ipp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-template class HierarchicalGroup<Auto>;
-template class Hierarchical<Auto>;
-template class HierarchicalGroup<SharedMemory>;
-template class Hierarchical<SharedMemory>;
-template class HierarchicalGroup<Ring<Tcp>>;
-template class Hierarchical<Ring<Tcp>>;
-
 template class MultiWorkerMirroredStrategy<Auto>;
 template class MultiWorkerMirroredStrategy<Ring<Tcp>>;
 template class MultiWorkerMirroredStrategy<SharedMemory>;

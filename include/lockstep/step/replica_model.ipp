@@ -192,7 +192,7 @@ void ReplicaModel<T>::evaluate(const ReplicaBatch<T>& batch) {
 template <class T>
 Logs ReplicaModel<T>::evaluation() {
   const ActivityScope activity(state_->parts.replica.local_rank() == 0
-                                   ? activity_board(state_->parts.replica.collective())
+                                   ? state_->parts.replica.collective().board()
                                    : nullptr,
                                {.call = "evaluation"});
   state_->parts.replica.collective().all_reduce(state_->evaluated.values(), ReduceOp::sum);
@@ -239,9 +239,8 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
         "gradients(), and apply "
         "what it gives before any other call");
   const bool leader = state_->parts.replica.local_rank() == 0;
-  const ActivityScope activity(
-      leader ? activity_board(state_->parts.replica.collective()) : nullptr,
-      {.call = "apply", .step = state_->step.iteration});
+  const ActivityScope activity(leader ? state_->parts.replica.collective().board() : nullptr,
+                               {.call = "apply", .step = state_->step.iteration});
   updated(detail::update_after_backward(state_->parts, *state_->updater, state_->step));
 }
 
@@ -249,9 +248,8 @@ template <class T>
 void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, const StepLoss& loss) {
   check_optimizer("minimize");
   const bool leader = state_->parts.replica.local_rank() == 0;
-  const ActivityScope activity(
-      leader ? activity_board(state_->parts.replica.collective()) : nullptr,
-      {.call = "minimize", .step = state_->step.iteration});
+  const ActivityScope activity(leader ? state_->parts.replica.collective().board() : nullptr,
+                               {.call = "minimize", .step = state_->step.iteration});
   begin(batch, loss);
   updated(detail::update_during_backward(state_->parts, *state_->updater, state_->context,
                                          state_->step));

@@ -4,6 +4,8 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/core/config.hpp"
@@ -21,24 +23,24 @@ class AnyReplica {
  public:
   AnyReplica(const AnyReplica&) = delete;
   AnyReplica& operator=(const AnyReplica&) = delete;
+  virtual ~AnyReplica() = default;
 
-  [[nodiscard]] AnyCollective& collective() noexcept { return collective_; }
+  [[nodiscard]] AnyCollective& collective() noexcept { return *collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept { return local_size_; }
-  virtual void team_barrier() = 0;
+  virtual void team_barrier() { collective_->team_barrier(); }
   /// Called by every replica of the process: when all have come, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
   virtual void team_lead(FunctionRef<void()> f) = 0;
   /// nullptr where the ranks update parameters themselves.
-  [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
+  [[nodiscard]] virtual ParameterServers* parameter_servers() { return nullptr; }
 
  protected:
-  AnyReplica(AnyCollective& collective, int local_rank, int local_size) noexcept
-      : collective_(collective), local_rank_(local_rank), local_size_(local_size) {}
-  ~AnyReplica() = default;
+  AnyReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size) noexcept
+      : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size) {}
 
  private:
-  AnyCollective& collective_;
+  std::shared_ptr<AnyCollective> collective_;
   int local_rank_;
   int local_size_;
 };
@@ -90,15 +92,11 @@ template <class Owner>
 }
 
 template <Replica R>
-class ReplicaAdapter final
-    : private CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>,
-      public AnyReplica {
-  using Base = CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>;
-
+class ReplicaAdapter final : public AnyReplica {
  public:
   explicit ReplicaAdapter(R& replica)
-      : Base(replica.collective()),
-        AnyReplica(static_cast<Base&>(*this), replica.local_rank(), replica.local_size()),
+      : AnyReplica(any_collective(replica.collective()), replica.local_rank(),
+                   replica.local_size()),
         replica_(replica) {}
 
   void team_barrier() override { replica_.team_barrier(); }
@@ -119,6 +117,10 @@ class ReplicaAdapter final
   R& replica_;
 };
 
+/// Made of an R&: that itself where it is an AnyReplica.
+template <Replica R>
+using AnyReplicaOf = std::conditional_t<std::derived_from<R, AnyReplica>, R&, ReplicaAdapter<R>>;
+
 template <Strategy S>
 class StrategyAdapter final : public AnyStrategy {
  public:
@@ -129,8 +131,8 @@ class StrategyAdapter final : public AnyStrategy {
   [[nodiscard]] int local_replicas() const override { return strategy_.local_replicas(); }
   void run(FunctionRef<void(AnyReplica&)> f) override {
     strategy_.run([&](typename S::Replica& replica) {
-      ReplicaAdapter<typename S::Replica> adapter(replica);
-      f(adapter);
+      AnyReplicaOf<typename S::Replica> any(replica);
+      f(any);
     });
   }
 

@@ -1,8 +1,8 @@
 // Replicas on the threads of one process.
 #pragma once
 
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
@@ -28,7 +28,7 @@ struct MirroredOptions {
 /// One thread calls run() at a time.
 class MirroredStrategy : public OwnLoops<MirroredStrategy> {
  public:
-  using Replica = CollectiveReplica<InProcess>;
+  using Replica = CollectiveReplica;
 
   /// Starts the threads. Throws ConfigurationError when an option makes no sense.
   explicit MirroredStrategy(const MirroredOptions& options = {});
@@ -52,7 +52,7 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
 
   InProcessGroup group_;
   ReplicaThreads threads_;
-  std::vector<Replica> replicas_;
+  std::deque<Replica> replicas_;
 };
 
 LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));

@@ -64,9 +64,8 @@ LOCKSTEP_INLINE void warn_of_unused_cluster() {
 LOCKSTEP_INLINE MirroredStrategy::MirroredStrategy(const MirroredOptions& options)
     : group_(ReplicaThreads::count(options.replicas), options.communication_options),
       threads_(group_.size(), 0, options.pinning) {
-  replicas_.reserve(static_cast<std::size_t>(group_.size()));
   for (int i = 0; i < group_.size(); ++i)
-    replicas_.emplace_back(group_.member(i), i, group_.size(), &threads_);
+    replicas_.emplace_back(any_collective(group_.member(i)), i, group_.size(), &threads_);
   detail::warn_of_unused_cluster();
 }
 

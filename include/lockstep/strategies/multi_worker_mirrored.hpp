@@ -7,14 +7,12 @@
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
-#include "lockstep/collectives/policies/hierarchical.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/detail/multi_worker.hpp"
-#include "lockstep/strategies/detail/policy_connections.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 #include "lockstep/strategies/own_loops.hpp"
@@ -35,7 +33,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<Policy>> {
  public:
-  using Replica = CollectiveReplica<Hierarchical<Policy>>;
+  using Replica = CollectiveReplica;
 
   /// Reads the environment (see cluster_from_environment) and connects to the other workers. Throws
   /// ConfigurationError when the cluster, this task or an option makes no sense, and
@@ -80,7 +78,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
     return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
-      worker_.run([&](void* replica) { each(*static_cast<Replica*>(replica)); });
+      worker_.run([&](Replica& replica) { each(replica); });
     });
   }
 
@@ -94,12 +92,12 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const MultiWorkerMirroredOptions& options)
-    : worker_(std::make_unique<detail::PolicyConnections<Policy>>(), options) {}
+    : worker_(detail::connect<Policy>, options) {}
 
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const Cluster& cluster, const MultiWorkerMirroredOptions& options)
-    : worker_(std::make_unique<detail::PolicyConnections<Policy>>(), cluster, options) {}
+    : worker_(detail::connect<Policy>, cluster, options) {}
 
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Auto>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Ring<Tcp>>);

@@ -18,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Trains alone on one thread: no network, no other threads.
 class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
  public:
-  using Replica = CollectiveReplica<Single>;
+  using Replica = CollectiveReplica;
 
   [[nodiscard]] int num_workers() const noexcept { return 1; }
   [[nodiscard]] int worker_index() const noexcept { return 0; }
@@ -38,7 +38,7 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
 
  private:
   ReplicaThreads threads_{1};  // the caller's, which knows when it is free for another call
-  Replica replica_{Single{}, 0, 1, &threads_};
+  Replica replica_{any_collective(Single{}), 0, 1, &threads_};
 };
 
 LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&));

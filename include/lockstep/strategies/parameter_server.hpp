@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -50,11 +51,11 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// One thread calls run() at a time.
 class ParameterServerStrategy {
  public:
-  class Replica : public CollectiveReplica<Single> {
+  class Replica final : public CollectiveReplica {
    public:
     Replica(ReplicaThreads* threads, ParameterServers* servers)
-        : CollectiveReplica<Single>(Single{}, 0, 1, threads), servers_(servers) {}
-    [[nodiscard]] ParameterServers* parameter_servers() noexcept { return servers_; }
+        : CollectiveReplica(any_collective(Single{}), 0, 1, threads), servers_(servers) {}
+    [[nodiscard]] ParameterServers* parameter_servers() override { return servers_; }
 
    private:
     ParameterServers* servers_;
@@ -91,7 +92,7 @@ class ParameterServerStrategy {
   /// See Strategy; f runs on this thread.
   template <class F>
   void run(F&& f) {
-    threads_.run([&](int) { f(replica_); }, [](int, std::string_view, ExitCode) {});
+    threads_.run([&](int) { f(*replica_); }, [](int, std::string_view, ExitCode) {});
   }
 
  private:
@@ -101,7 +102,7 @@ class ParameterServerStrategy {
   const std::string source_;
   std::unique_ptr<ParameterServers> servers_;
   ReplicaThreads threads_{1};
-  Replica replica_;
+  std::optional<Replica> replica_;
 };
 
 namespace detail {
@@ -140,11 +141,13 @@ inline ParameterServerStrategy::ParameterServerStrategy(const Cluster& cluster,
                                                         const ParameterServerOptions& options)
     : workers_(detail::checked_for_servers(cluster).world_size()),
       rank_(cluster.rank()),
-      source_(cluster.source),
-      replica_(&threads_, nullptr) {
+      source_(cluster.source) {
   options.validate();
   detail::set_log_place(detail::log_place_of(cluster));
-  if (cluster.is_alone()) return;
+  if (cluster.is_alone()) {
+    replica_.emplace(&threads_, nullptr);
+    return;
+  }
   const bool is_server = cluster.task.type == TaskType::ps;
   servers_ = std::make_unique<detail::ConnectedServers>(
       ParameterServers::Place{.rank = rank_,
@@ -154,7 +157,7 @@ inline ParameterServerStrategy::ParameterServerStrategy(const Cluster& cluster,
                               .addresses = cluster.addresses(),
                               .in_rounds = options.in_rounds()},
       options);
-  replica_ = Replica(&threads_, servers_.get());
+  replica_.emplace(&threads_, servers_.get());
 }
 
 inline ParameterServerStrategy::~ParameterServerStrategy() {

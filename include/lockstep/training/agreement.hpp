@@ -58,6 +58,7 @@ std::pair<std::uint64_t, std::uint64_t> agree(C& collective, std::string_view ca
   const std::pair numbers(first->front(), last->front());
   if (numbers.first > 0 && numbers.first != numbers.second) return numbers;
   std::vector<std::uint64_t> lengths;
+  lengths.reserve(ranks);
   for (const auto& each : all_sent) lengths.push_back(each.back());
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   constexpr std::size_t limit = std::size_t{1} << 24;

@@ -62,9 +62,8 @@ DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy,
       {.num_workers = strategy_->num_workers(), .worker = strategy_->worker_index()});
   const std::string signature = detail::pass_signature(mine, std::nullopt);
   strategy_->run([&](AnyReplica& replica) {
-    const ActivityScope activity(
-        replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
-        {.call = "distribute"});
+    const ActivityScope activity(replica.local_rank() == 0 ? replica.collective().board() : nullptr,
+                                 {.call = "distribute"});
     detail::agree(replica, "distribute", signature);
   });
   cardinality_ = mine.steps();

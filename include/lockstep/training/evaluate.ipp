@@ -36,7 +36,7 @@ Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOpti
       evaluate_pass<T>(trainer.parts(replica), data, options.steps, nullptr);
       return;
     }
-    callbacks.report_to(activity_board(replica.collective()));
+    callbacks.report_to(replica.collective().board());
     TestHooks<T> hooks(training, trainer.program(), callbacks, {.call = "evaluate"}, &progress);
     result = evaluate_pass(trainer.parts(replica), data, options.steps, &hooks, "evaluate");
   });

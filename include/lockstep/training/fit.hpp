@@ -36,7 +36,7 @@ void add_parts(FitState<T>& fit);
 template <class T>
 class FitRank {
  public:
-  FitRank(FitState<T>& fit, AnyReplica& replica);
+  FitRank(FitState<T>& of, AnyReplica& on);
   FitRank(const FitRank&) = delete;
   FitRank& operator=(const FitRank&) = delete;
   ~FitRank();

@@ -300,7 +300,7 @@ FitRank<T>::FitRank(FitState<T>& of, AnyReplica& on)
       is_leader(on.local_rank() == 0),
       running(of.metric_state()),
       data_(of.trainer.distribute_training(of.train, on), of.trainer.has_targets()),
-      board_(is_leader ? activity_board(on.collective()) : nullptr) {
+      board_(is_leader ? on.collective().board() : nullptr) {
   if (fit.options.validation_data)
     validation_.emplace(fit.trainer.distribute(fit.options.validation_data, replica),
                         fit.trainer.has_targets());
@@ -463,8 +463,7 @@ std::optional<StatusBlock> FitRank<T>::validate() {
 /// What each replica runs.
 template <class T>
 void fit_on(FitState<T>& fit, AnyReplica& replica) {
-  ActivityBoard* const board =
-      replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
+  ActivityBoard* const board = replica.local_rank() == 0 ? replica.collective().board() : nullptr;
   const ActivityScope activity(board, {.call = "fit"});
   try {
     FitRank<T>(fit, replica).run();

@@ -58,7 +58,7 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
   bool has_updated = false;
   trainer.strategy().run([&](AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
-    ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
+    ActivityBoard* const board = leader ? replica.collective().board() : nullptr;
     const ActivityScope activity(board, {.call = call});
     agree(replica, call, signature);
     const Parts<T> parts = trainer.parts(replica);

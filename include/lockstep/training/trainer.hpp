@@ -27,7 +27,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Shows the other workers which call this one is in, until the end of the scope.
 [[nodiscard]] inline ActivityScope show_call(AnyReplica& replica, const char* call) {
-  return ActivityScope(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
+  return ActivityScope(replica.local_rank() == 0 ? replica.collective().board() : nullptr,
                        {.call = call});
 }
 

@@ -13,7 +13,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::detail;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using lockstep_test::TemporaryFolder;
 using Words = std::vector<std::string>;

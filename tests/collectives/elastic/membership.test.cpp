@@ -28,7 +28,7 @@
 
 using namespace lockstep;
 using namespace std::chrono_literals;
-using lockstep::testing::free_addresses;
+using lockstep_test::free_addresses;
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "lockstep/collectives/elastic/formation.hpp"
 #include "support/simulated_network.hpp"
 
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using lockstep::World;
 using lockstep::detail::Formation;

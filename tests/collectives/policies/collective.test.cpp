@@ -15,7 +15,7 @@
 #include "lockstep/core/random.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 

@@ -10,15 +10,14 @@
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 TEST_SUITE("hierarchical") {
   TEST_CASE("processes with different numbers of replicas are refused, by name") {
     InProcessGroup outer(2);
     const auto thrown = run_threads(2, [&](int worker) {
-      InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess>(worker + 1, &collective);
+      HierarchicalGroup(worker + 1, any_collective(outer.member(worker)).get());
     });
     CHECK(message_of(thrown[0]) ==
           "all workers must have the same number of replicas: worker 1 has 2, worker 0 has 1");
@@ -27,7 +26,7 @@ TEST_SUITE("hierarchical") {
   }
 
   TEST_CASE("ranks count worker by worker; alone, the threads are all") {
-    HierarchicalGroup<InProcess> alone(3, nullptr);
+    HierarchicalGroup alone(3, nullptr);
     CHECK(alone.member(2).rank() == 2);
     CHECK(alone.member(2).size() == 3);
     rethrow_first(run_threads(3, [&](int rank) {
@@ -42,8 +41,8 @@ TEST_SUITE("hierarchical") {
     InProcessGroup outer(2, {.timeout = 1s, .progress_timeout = 1s});
     std::vector<std::string> heard(2);
     rethrow_first(run_threads(2, [&](int worker) {
-      InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess> group(2, &collective);
+      const auto collective = any_collective(outer.member(worker));
+      HierarchicalGroup group(2, collective.get());
       if (worker == 1) return;  // never comes
       const auto thrown = run_threads(2, [&](int rank) { group.member(rank).barrier(); });
       heard = {message_of(thrown[0]), message_of(thrown[1])};
@@ -61,10 +60,10 @@ TEST_SUITE("hierarchical") {
       const auto work = [&](int worker, auto each, std::vector<std::exception_ptr>& thrown) {
         Rendezvous& place = places[static_cast<std::size_t>(worker)];
         place.workers = numbers;
-        auto outer = Policy::connect(place, patient_options());
-        HierarchicalGroup<Policy> group(2, &outer, patient_options());
+        const auto outer = any_collective(Policy::connect(place, patient_options()));
+        HierarchicalGroup group(2, outer.get(), patient_options());
         thrown = run_threads(2, [&](int replica) {
-          auto member = group.member(replica);
+          Hierarchical member = group.member(replica);
           for (int i = 0;; ++i) {
             member.barrier();
             each(replica, i);
@@ -106,17 +105,17 @@ TEST_SUITE("hierarchical") {
     rethrow_first(run_threads(2, [&](int worker) {
       Rendezvous& place = places[static_cast<std::size_t>(worker)];
       place.workers = {3, 5};
-      auto outer = Ring<Tcp>::connect(place, patient_options());
+      const auto outer = any_collective(Ring<Tcp>::connect(place, patient_options()));
       CommunicationOptions options = patient_options();
       if (worker == 1) options.timeout = options.progress_timeout = 50ms;
-      HierarchicalGroup<Ring<Tcp>> group(2, &outer, options, 0,
-                                         place.workers[static_cast<std::size_t>(worker)]);
+      HierarchicalGroup group(2, outer.get(), options, 0,
+                              place.workers[static_cast<std::size_t>(worker)]);
       const auto thrown = run_threads(2, [&](int replica) {
         if (worker == 1 && replica == 1) return;
         group.member(replica).barrier();
       });
       heard[static_cast<std::size_t>(worker)] = message_of(thrown[0]);
-      if (worker == 1) outer.abort("replica 1 did not come");
+      if (worker == 1) outer->abort("replica 1 did not come");
     }));
     CHECK(heard[1].starts_with(
         "barrier: worker 5, replica 1 failed: this replica's thread did not come to barrier"));
@@ -127,12 +126,11 @@ TEST_SUITE("hierarchical") {
   TEST_CASE("threads wait for the first one as long as it is outside") {
     InProcessGroup outer(2, {.timeout = 10s});
     rethrow_first(run_threads(2, [&](int worker) {
-      InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess> group(2, &collective,
-                                         {.timeout = 700ms, .progress_timeout = 700ms});
+      const auto collective = any_collective(outer.member(worker));
+      HierarchicalGroup group(2, collective.get(), {.timeout = 700ms, .progress_timeout = 700ms});
       if (worker == 1) std::this_thread::sleep_for(1500ms);
       rethrow_first(run_threads(2, [&](int rank) {
-        auto member = group.member(rank);
+        Hierarchical member = group.member(rank);
         member.barrier();
         // Also on the worker of the root, which is done early, and waits in the next operation.
         std::vector<std::byte> bytes(10);
@@ -180,12 +178,12 @@ TEST_SUITE("hierarchical") {
       InProcessGroup outer(2, {.timeout = 500ms, .progress_timeout = 500ms});
       std::vector<std::string> heard(2);
       rethrow_first(run_threads(2, [&](int worker) {
-        InProcess collective = outer.member(worker);
-        HierarchicalGroup<InProcess> group(2, &collective);
+        const auto collective = any_collective(outer.member(worker));
+        HierarchicalGroup group(2, collective.get());
         if (worker == 1) return;  // never comes
         std::vector<std::vector<float>> values(2, std::vector<float>(100));
         const auto thrown = run_threads(2, [&](int rank) {
-          auto member = group.member(rank);
+          Hierarchical member = group.member(rank);
           member.all_reduce_async(std::span(values[static_cast<std::size_t>(rank)]));
           waits ? member.wait() : member.barrier();
         });
@@ -199,8 +197,8 @@ TEST_SUITE("hierarchical") {
   TEST_CASE("drain ends with nothing under way, soon after an abort") {
     InProcessGroup outer(2, {.timeout = 60s});
     rethrow_first(run_threads(2, [&](int worker) {
-      InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess> group(1, &collective);
+      const auto collective = any_collective(outer.member(worker));
+      HierarchicalGroup group(1, collective.get());
       if (worker == 1) return;
       const auto begin = std::chrono::steady_clock::now();
       std::vector<float> values(100);

@@ -11,7 +11,7 @@
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -34,8 +34,9 @@ struct WorkerFamily {
   template <class F>
   static void run(int size, F f) {
     Family::run(size, [&](auto& outer) {
-      HierarchicalGroup<std::remove_cvref_t<decltype(outer)>> group(1, &outer, patient_options());
-      auto collective = group.member(0);
+      const auto any = any_collective(outer);
+      HierarchicalGroup group(1, any.get(), patient_options());
+      Hierarchical collective = group.member(0);
       f(collective);
     });
   }
@@ -137,11 +138,11 @@ TEST_SUITE("shared memory") {
       "only workers with one thread, of which there are several, have memory that all ranks "
       "share") {
     rethrow_first(run_ranks(2, patient_options(), [](SharedMemory& collective) {
-      HierarchicalGroup<SharedMemory> one(1, &collective), two(2, &collective), alone(1, nullptr);
-      if (!one.member(0).shares_memory()) throw Error("one thread");
-      if (two.member(0).shares_memory() || two.member(1).shares_memory())
-        throw Error("two threads");
-      if (alone.member(0).shares_memory()) throw Error("alone");
+      const auto any = any_collective(collective);
+      HierarchicalGroup one(1, any.get()), two(2, any.get()), alone(1, nullptr);
+      if (!one.member(0).can().share) throw Error("one thread");
+      if (two.member(0).can().share || two.member(1).can().share) throw Error("two threads");
+      if (alone.member(0).can().share) throw Error("alone");
       collective.close();
     }));
   }
@@ -272,11 +273,11 @@ TEST_SUITE("shared memory") {
     });
     CHECK(has_thrown);
     with_a_rank_that_cannot_share([](const Rendezvous& place) {
-      auto collective = Auto::connect(place, patient_options());
+      const auto collective = Auto::connect(place, patient_options());
       float value = 2;
-      collective.all_reduce(std::span(&value, 1));
-      if (collective.uses_shared_memory() || value != 4) throw Error("not over TCP");
-      collective.close();
+      collective->all_reduce(std::span(&value, 1));
+      if (collective->can().share || value != 4) throw Error("not over TCP");
+      collective->close();
     });
   }
 
@@ -284,9 +285,10 @@ TEST_SUITE("shared memory") {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     rethrow_first(run_threads(2, [&](int rank) {
-      auto collective = Auto::connect(places[static_cast<std::size_t>(rank)], patient_options());
-      if (!collective.uses_shared_memory()) throw Error("TCP");
-      collective.close();
+      const auto collective =
+          Auto::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      if (!collective->can().share) throw Error("TCP");
+      collective->close();
     }));
   }
 }

@@ -36,16 +36,16 @@ long peak_kilobytes() {
 
 template <ls::CollectivePolicy Policy>
 void work(const ls::Rendezvous& place, const ls::CommunicationOptions& options, bool for_ever) {
-  auto collective = Policy::connect(place, options);
+  const auto collective = ls::any_collective(Policy::connect(place, options));
   std::printf("connected\n");
   std::fflush(stdout);
   std::vector<float> values(100'000);
   do {
     std::fill(values.begin(), values.end(), 1.0F);
-    collective.all_reduce(std::span(values));
-    if (values.back() != static_cast<float>(collective.size())) throw ls::Error("wrong sum");
+    collective->all_reduce(std::span(values));
+    if (values.back() != static_cast<float>(collective->size())) throw ls::Error("wrong sum");
   } while (for_ever);
-  collective.close();
+  collective->close();
 }
 
 }  // namespace

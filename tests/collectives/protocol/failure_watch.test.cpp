@@ -80,9 +80,9 @@ TEST_SUITE("failure watch") {
     w.watch.look_for(2, true);
     CHECK(w.sent[0] == std::pair(1, Type::doubt));
     CHECK(w.watch.due() < FailureWatch::Clock::time_point::max());
-    w.watch.found(2, Hearing::Process::ended);
+    w.watch.found(2, PeerEvidence::Process::ended);
     CHECK_FALSE(w.watch.take(
-        1, bytes_of({.type = Type::ballot, .value = 1, .extra = 1, .length = 3}, "hhc"), now));
+        1, bytes_of({.type = Type::vote, .value = 1, .extra = 1, .length = 3}, "hhc"), now));
     CHECK(w.watch.conclude(now));
     CHECK(w.cause.get().failed_rank == 2);
     CHECK(w.cause.get().reason == "closed the connection; its process has ended");

@@ -25,7 +25,7 @@ std::string message(Type type, int value = -1, int extra = 0, const std::string&
 }
 
 void check_seed(const std::string& name, const std::string& bytes) {
-  const std::string path = lockstep::testing::source_path("tests/fuzz/corpus/control/" + name);
+  const std::string path = lockstep_test::source_path("tests/fuzz/corpus/control/" + name);
   if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr)
     std::ofstream(path, std::ios::binary) << bytes;
   CAPTURE(path);

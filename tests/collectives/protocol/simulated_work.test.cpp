@@ -21,7 +21,7 @@
 #include "support/simulated_network.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {

@@ -10,7 +10,7 @@
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "lockstep/core/half.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 
 namespace {
 

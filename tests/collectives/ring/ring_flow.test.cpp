@@ -11,7 +11,7 @@
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using detail::RingFlow;
 using detail::RingStaging;
 

@@ -13,7 +13,7 @@
 #include "lockstep/collectives/protocol/hello.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {

@@ -19,7 +19,7 @@
 #include "lockstep/collectives/protocol/control_partners.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {

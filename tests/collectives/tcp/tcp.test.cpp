@@ -16,7 +16,7 @@
 #include "support/messages.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using lockstep_test::contains;
@@ -404,7 +404,7 @@ TEST_SUITE("tcp, transfer") {
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
       auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], patient_options());
-      ActivityBoard* const board = activity_board(collective);
+      ActivityBoard* const board = &collective.activity();
       std::vector<std::byte> bytes(1), all(2);
       if (rank == 0) {
         const ActivityScope scope(board, {.call = "fit", .epoch = 0, .step = 2});
@@ -602,7 +602,7 @@ TEST_SUITE("tcp, ranks that are slow") {
                           {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
       collective.barrier();
       if (rank == 1) {
-        const ActivityScope scope(activity_board(collective),
+        const ActivityScope scope(&collective.activity(),
                                   {.call = "fit", .part = "on_epoch_end of Endless"});
         for (int i = 0; i < 3000 && failed < 2; ++i) std::this_thread::sleep_for(10ms);
         return collective.barrier();

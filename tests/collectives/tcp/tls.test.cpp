@@ -19,7 +19,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using lockstep::detail::TlsSession;
 using lockstep_test::Authority;

@@ -10,7 +10,7 @@
 #include "collectives/relay.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {

@@ -8,7 +8,7 @@
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 TEST_SUITE("in_process") {

@@ -56,11 +56,11 @@ TEST_CASE("AllReduceUpdater: the bits do not depend on who updates") {
       const ls::SGD optimizer{.learning_rate = 0.3, .momentum = momentum, .weight_decay = 0.01};
       const Updated<SmallNet> small({.from_logits = true}, optimizer, {});
       const Updated<LargeNet> large({.from_logits = true}, optimizer, {});
-      check_steps<ls::testing::TcpFamily>(small, ranks, "all-reduce");
-      check_steps<ls::testing::TcpFamily>(large, ranks, "all-reduce");
+      check_steps<lockstep_test::TcpFamily>(small, ranks, "all-reduce");
+      check_steps<lockstep_test::TcpFamily>(large, ranks, "all-reduce");
     }
   const Updated<LargeNet> large({.from_logits = true}, {.learning_rate = 0.3}, {});
-  check_steps<ls::testing::TcpFamily>(large, 4, "all-reduce");
+  check_steps<lockstep_test::TcpFamily>(large, 4, "all-reduce");
 }
 
 TEST_CASE(
@@ -87,11 +87,11 @@ TEST_CASE(
     for (const int threads : {2, 3}) {
       ls::detail::Variables<float> variables(program);
       initialize(program, variables);
-      ls::InProcessGroup group(threads, ls::testing::patient_options());
-      ls::testing::rethrow_first(ls::testing::run_threads(
+      ls::InProcessGroup group(threads, lockstep_test::patient_options());
+      lockstep_test::rethrow_first(lockstep_test::run_threads(
           threads, [&](int rank) { parameters(group.member(rank), rank, threads, variables); }));
       CHECK(copy(variables.parameters().values()) == expected_steps(program, threads, 3).back());
     }
-    check_steps<ls::testing::TcpFamily>(program, 2, "all-reduce");
+    check_steps<lockstep_test::TcpFamily>(program, 2, "all-reduce");
   }
 }

@@ -66,7 +66,7 @@ void check_equal(const Optimizer& optimizer) {
 struct Setup {
   MadeUpProgram program;
   ls::detail::Variables<float> variables{program};
-  Rank<ls::Single> rank{program, variables, ls::Single{}};
+  Rank<float> rank{program, variables, ls::Single{}};
   std::unique_ptr<ls::detail::Updater<float>> updater = rank.updater();
 
   explicit Setup(std::size_t size) : program(size) {

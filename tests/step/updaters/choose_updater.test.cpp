@@ -48,8 +48,8 @@ TEST_CASE("choose_updater: by what the collective can, and the ranks, and the op
   ls::InProcessGroup one(1), two(2);
   CHECK(route(one.member(0)) == "alone, during backward");
   CHECK(route(two.member(0), 0, 2) == "reduce-scatter between threads");
-  ls::HierarchicalGroup<ls::Single> workers(2, nullptr);
-  CHECK(route(workers.member(0), 0, 2) == "all-reduce");
+  ls::HierarchicalGroup workers(2, nullptr);
+  CHECK(route(std::make_shared<ls::Hierarchical>(workers, 0), 0, 2) == "all-reduce");
   CHECK(route(LonelyCollective(2)) == "all-reduce");
   CHECK(route(Able{}) == "all-reduce");
 

@@ -45,7 +45,7 @@ inline void draw(const lockstep::Arena<float>& gradients, int rank, int step) {
   for (std::size_t i = 0; i < gradients.slices().size(); ++i) {
     const auto slice = gradients.slices()[i];
     const int key = 1000 * step + 10 * static_cast<int>(i) + rank;
-    const auto numbers = lockstep::testing::random_numbers<float>(key, slice.size());
+    const auto numbers = lockstep_test::random_numbers<float>(key, slice.size());
     std::copy(numbers.begin(), numbers.end(), slice.begin());
   }
 }
@@ -72,7 +72,7 @@ inline std::vector<std::vector<float>> expected_steps(
       draw(drawn, rank, step);
       gradients.push_back(copy(drawn.values()));
     }
-    const std::vector<float> sums = lockstep::testing::contract_sum(gradients);
+    const std::vector<float> sums = lockstep_test::contract_sum(gradients);
     if (variables.clips_by_norm())
       variables.norms().compute_part(std::span<const float>(sums), 0, 1);
     variables.update(variables.parameters().values(), sums, 0, samples, step);
@@ -101,18 +101,20 @@ inline void make_update(const lockstep::detail::Parts<float>& parts,
 }
 
 /// A worker with one replica, as MultiWorkerMirroredStrategy and Trainer make it.
-template <class Outer>
 struct Worker {
-  lockstep::HierarchicalGroup<Outer> group;
+  std::shared_ptr<lockstep::AnyCollective> outer;
+  lockstep::HierarchicalGroup group;
   lockstep::detail::Variables<float> variables;
-  Rank<lockstep::Hierarchical<Outer>> rank;
+  Rank<float> rank;
   std::unique_ptr<lockstep::detail::Updater<float>> updater;
 
-  Worker(Outer& outer, const lockstep::detail::Program<float>& program,
+  template <class Outer>
+  Worker(Outer& between_workers, const lockstep::detail::Program<float>& program,
          const lockstep::CommunicationOptions& options = {})
-      : group(1, &outer, options),
+      : outer(lockstep::any_collective(between_workers)),
+        group(1, outer.get(), options),
         variables(program),
-        rank(program, variables, group.member(0)),
+        rank(program, variables, std::make_shared<lockstep::Hierarchical>(group, 0)),
         updater(rank.updater()) {
     initialize(program, variables);
   }
@@ -150,7 +152,7 @@ void check_steps(const lockstep::detail::Program<float>& program, int ranks,
   const auto expected = expected_steps(program, ranks, steps);
   const bool swaps = route.find("shared memory") != std::string::npos;
   Family::run(ranks, [&](auto& collective) {
-    Worker<std::remove_cvref_t<decltype(collective)>> worker(collective, program, options);
+    Worker worker(collective, program, options);
     require(worker.updater->name() == route, "the route is " + std::string(worker.updater->name()));
     for (int step = 1; step <= steps; ++step) {
       const float* const before = worker.variables.parameters().values().data();

@@ -49,7 +49,7 @@ constexpr std::size_t block = ls::block_elements;
 struct Setup {
   MadeUpProgram program;
   ls::detail::Variables<float> variables{program};
-  Rank<Watched> rank;
+  Rank<float> rank;
   ls::detail::OverlappedUpdater<float> updater{rank.parts};
 
   Setup(int ranks, std::size_t size) : program(size), rank(program, variables, Watched(ranks)) {
@@ -152,11 +152,11 @@ TEST_CASE("OverlappedUpdater: the bits are those of one reduction") {
   const Updated<OverlapNet> program({.from_logits = true}, {.learning_rate = 0.3, .momentum = 0.5},
                                     {});
   const std::string route = "all-reduce, overlapped with backward";
-  ls::CommunicationOptions options = ls::testing::patient_options();
+  ls::CommunicationOptions options = lockstep_test::patient_options();
   options.overlap = ls::Overlap::on;
   for (const int ranks : {2, 3})
-    check_steps<ls::testing::TcpFamily>(program, ranks, route, options);
+    check_steps<lockstep_test::TcpFamily>(program, ranks, route, options);
   // Where each rank could update a share for all, overlap goes first.
   const Updated<LargeNet> plain({.from_logits = true}, {.learning_rate = 0.3}, {});
-  check_steps<ls::testing::SharedMemoryFamily>(plain, 2, route, options);
+  check_steps<lockstep_test::SharedMemoryFamily>(plain, 2, route, options);
 }

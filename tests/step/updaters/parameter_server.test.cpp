@@ -76,10 +76,10 @@ class TwoServers final : public ls::ParameterServers {
 };
 
 /// The replica of a worker that has such servers.
-struct ServedReplica : ls::CollectiveReplica<ls::Single> {
+struct ServedReplica : ls::CollectiveReplica {
   explicit ServedReplica(TwoServers& its_servers)
-      : CollectiveReplica(ls::Single{}, 0, 1), servers(its_servers) {}
-  [[nodiscard]] ls::ParameterServers* parameter_servers() noexcept { return &servers; }
+      : CollectiveReplica(ls::any_collective(ls::Single{}), 0, 1), servers(its_servers) {}
+  [[nodiscard]] ls::ParameterServers* parameter_servers() override { return &servers; }
 
   TwoServers& servers;
 };
@@ -89,10 +89,9 @@ struct Setup {
   MadeUpProgram program{100};
   ls::detail::Variables<float> variables{program};
   ServedReplica replica{servers};
-  ls::detail::ReplicaAdapter<ServedReplica> any{replica};
   ls::detail::Workspace<float> workspace{
-      program, [this](std::size_t bytes) { return any.collective().allocate(bytes); }};
-  ls::detail::Parts<float> parts{program, variables, workspace, any};
+      program, [this](std::size_t bytes) { return replica.collective().allocate(bytes); }};
+  ls::detail::Parts<float> parts{program, variables, workspace, replica};
   std::unique_ptr<ls::detail::Updater<float>> updater = ls::detail::choose_updater(parts);
 
   explicit Setup(bool in_rounds) : servers(in_rounds) {

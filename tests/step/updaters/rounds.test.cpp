@@ -36,7 +36,7 @@ template <class C>
 struct Setup {
   MadeUpProgram program{100};
   ls::detail::Variables<float> variables;
-  Rank<C> rank;
+  Rank<float> rank;
 
   explicit Setup(const ls::Synchronization& synchronization, C collective = {})
       : variables(program, synchronization), rank(program, variables, std::move(collective)) {

@@ -72,7 +72,7 @@ Expected unsharded(const ls::detail::Program<double>& program, int ranks, int st
       draw_doubles(drawn, rank, step);
       gradients.emplace_back(drawn.values().begin(), drawn.values().end());
     }
-    const std::vector<double> sums = ls::testing::contract_sum(gradients);
+    const std::vector<double> sums = lockstep_test::contract_sum(gradients);
     if (variables.clips_by_norm())
       variables.norms().compute_part(std::span<const double>(sums), 0, 1);
     variables.update(variables.parameters().values(), sums, 0, rows, step);
@@ -85,28 +85,30 @@ Expected unsharded(const ls::detail::Program<double>& program, int ranks, int st
 }
 
 /// A worker with one replica, as Trainer makes it.
-template <class Outer>
 struct ShardedWorker {
-  ls::HierarchicalGroup<Outer> group;
+  std::shared_ptr<ls::AnyCollective> outer;
+  ls::HierarchicalGroup group;
   ls::detail::Variables<double> variables;
-  Rank<ls::Hierarchical<Outer>, double> rank;
+  Rank<double> rank;
   std::unique_ptr<ls::detail::Updater<double>> updater;
 
-  ShardedWorker(Outer& outer, const ls::detail::Program<double>& program,
+  template <class Outer>
+  ShardedWorker(Outer& between_workers, const ls::detail::Program<double>& program,
                 const ls::CommunicationOptions& options = {})
-      : group(1, &outer, options),
+      : outer(ls::any_collective(between_workers)),
+        group(1, outer.get(), options),
         variables(program, {}, true),
-        rank(program, variables, group.member(0)) {
-    variables.share_updates(ls::detail::update_shares_of(variables, rank.any), outer.rank());
+        rank(program, variables, std::make_shared<ls::Hierarchical>(group, 0)) {
+    variables.share_updates(ls::detail::update_shares_of(variables, rank.replica), outer->rank());
     if (variables.shares().is_of_blocks())
       variables.allocate_parameters(
-          [this](std::size_t bytes) { return rank.any.collective().allocate(bytes); });
+          [this](std::size_t bytes) { return rank.replica.collective().allocate(bytes); });
     updater = rank.updater();
     initialize(program, variables);
   }
 
   bool step(int number, double rows) {
-    draw_doubles(rank.workspace.gradients(), rank.any.collective().rank(), number);
+    draw_doubles(rank.workspace.gradients(), rank.replica.collective().rank(), number);
     StatusBlock& status = rank.workspace.status();
     status.clear();
     status[StatusBlock::samples] = status[StatusBlock::rows] = rows;
@@ -140,8 +142,7 @@ void check_sharded(const ls::detail::Program<double>& program, int ranks, bool o
   const Expected expected = unsharded(program, ranks, steps);
   const std::size_t slots = program.layout().slots;
   Family::run(ranks, [&](auto& collective) {
-    ShardedWorker<std::remove_cvref_t<decltype(collective)>> worker(collective, program,
-                                                                    {.overlap = overlap});
+    ShardedWorker worker(collective, program, {.overlap = overlap});
     const auto& variables = worker.variables;
     const UpdateShares& shares = variables.shares();
     require(shares.is_of_blocks() == of_blocks, "of blocks");
@@ -200,7 +201,7 @@ const AnyOptimizer adamw =
 }  // namespace
 
 TEST_CASE_TEMPLATE("ShardedUpdater: blocks of the arena, with the bits of all-reduce", Family,
-                   ls::testing::TcpFamily, ls::testing::SharedMemoryFamily) {
+                   lockstep_test::TcpFamily, lockstep_test::SharedMemoryFamily) {
   for (const AnyOptimizer* const optimizer : {&momentum, &adamw})
     check_sharded<Family>(program<BlocksNet>(*optimizer), 2, true);
   check_sharded<Family>(program<BlocksNet>(adamw), 3, true);
@@ -212,8 +213,8 @@ TEST_CASE_TEMPLATE("ShardedUpdater: blocks of the arena, with the bits of all-re
 }
 
 TEST_CASE_TEMPLATE("ShardedUpdater: ranges of few parameters, and of whole variables", Family,
-                   ls::testing::InProcessFamily, ls::testing::TcpFamily,
-                   ls::testing::SharedMemoryFamily) {
+                   lockstep_test::InProcessFamily, lockstep_test::TcpFamily,
+                   lockstep_test::SharedMemoryFamily) {
   for (const int ranks : {2, 3}) {
     for (const AnyOptimizer* const optimizer : {&momentum, &adam, &adamw})
       check_sharded<Family>(program<LargeNet>(*optimizer), ranks, false);
@@ -229,31 +230,31 @@ TEST_CASE_TEMPLATE("ShardedUpdater: ranges of few parameters, and of whole varia
 
 TEST_CASE("ShardedUpdater: a global norm of blocks costs one number, and may differ in a bit") {
   const auto clipped = program<BlocksNet>(ls::SGD{.momentum = 0.5, .global_clipnorm = 0.01});
-  check_sharded<ls::testing::TcpFamily>(clipped, 3, true, 1e-12);
+  check_sharded<lockstep_test::TcpFamily>(clipped, 3, true, 1e-12);
   std::vector<std::vector<double>> parameters(2);
-  ls::testing::SharedMemoryFamily::run(2, [&](auto& collective) {
-    ShardedWorker<std::remove_cvref_t<decltype(collective)>> worker(collective, clipped);
+  lockstep_test::SharedMemoryFamily::run(2, [&](auto& collective) {
+    ShardedWorker worker(collective, clipped);
     worker.step(1, 1);
     const auto values = worker.variables.parameters().values();
     parameters[static_cast<std::size_t>(collective.rank())].assign(values.begin(), values.end());
   });
   CHECK(parameters[0] == parameters[1]);
   // Each variable's own norm needs the gradients of all of it.
-  ls::testing::TcpFamily::run(2, [&](auto& collective) {
+  lockstep_test::TcpFamily::run(2, [&](auto& collective) {
     const auto each = program<BlocksNet>(ls::SGD{.clipnorm = 0.01});
-    ShardedWorker<std::remove_cvref_t<decltype(collective)>> worker(collective, each);
+    ShardedWorker worker(collective, each);
     require(!worker.variables.shares().is_of_blocks(), "of blocks");
   });
 }
 
 TEST_CASE("update_shares_of: shares are fair, and end with variables where these stay whole") {
-  ls::testing::TcpFamily::run(3, [](auto& collective) {
+  lockstep_test::TcpFamily::run(3, [](auto& collective) {
     const auto each = program<BlocksNet>(adam);
-    ShardedWorker<std::remove_cvref_t<decltype(collective)>> worker(collective, each);
+    ShardedWorker worker(collective, each);
     const std::size_t elements = worker.variables.parameters().values().size();
     check_cover(worker.variables.shares(), elements, elements / 3 * 9 / 8);
     const auto lamb = program<LargeNet>(ls::Lamb{});
-    ShardedWorker<std::remove_cvref_t<decltype(collective)>> whole(collective, lamb);
+    ShardedWorker whole(collective, lamb);
     const auto& variables = whole.variables;
     check_cover(variables.shares(), variables.parameters().values().size(), 21'008);
     for (int rank = 0; rank < 3; ++rank)

@@ -29,7 +29,7 @@ namespace {
 const std::string route = "reduce-scatter and all-gather in shared memory";
 
 /// Gives each rank all of the values as its share.
-class SharingCollective : public LonelyCollective {
+class CollectiveThatShares : public LonelyCollective {
  public:
   using LonelyCollective::LonelyCollective;
   [[nodiscard]] bool shares_memory() const { return true; }
@@ -61,7 +61,7 @@ const Updated<LargeNet, FailingSGD> failing({.from_logits = true}, {{.learning_r
 /// the parameters after the first.
 template <class Outer>
 void train_until_failure(Outer& outer, void (*fail)(), std::vector<float>& parameters) {
-  Worker<Outer> worker(outer, failing);
+  Worker worker(outer, failing);
   require(worker.updater->name() == route, "another route");
   constexpr int calls_in_a_step = 7;  // a third of 21,440 parameters, in pieces of 1,024
   FailingSGD::calls_left = fail != nullptr ? calls_in_a_step + 3 : 0;
@@ -81,7 +81,7 @@ TEST_CASE("SharedMemoryUpdater: after backward, new parameters take the place of
   MadeUpProgram program(1'000);
   program.ends = {100, 1'000};
   ls::detail::Variables<float> variables(program);
-  const Rank rank(program, variables, SharingCollective(2));
+  const Rank rank(program, variables, CollectiveThatShares(2));
   const float* const parameters = variables.parameters().values().data();
   const float* const gradients = rank.workspace.gradients().values().data();
   const auto updater = rank.updater();
@@ -97,7 +97,7 @@ TEST_CASE("SharedMemoryUpdater: after backward, new parameters take the place of
 }
 
 TEST_CASE_TEMPLATE("SharedMemoryUpdater: the bits do not depend on who updates", Family,
-                   ls::testing::SharedMemoryFamily, ls::testing::AutoFamily) {
+                   lockstep_test::SharedMemoryFamily, lockstep_test::AutoFamily) {
   for (const int ranks : {2, 3})
     for (const double momentum : {0.0, 0.5}) {
       const std::string expected_route =
@@ -117,7 +117,7 @@ TEST_CASE(
     "are as before the "
     "step") {
   const auto expected = expected_steps(failing, 3, 1);
-  ls::testing::LocalCluster cluster(3);
+  lockstep_test::LocalCluster cluster(3);
   std::vector<ls::Rendezvous> places;
   for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
   const pid_t process = ::fork();
@@ -125,25 +125,25 @@ TEST_CASE(
   std::array<std::vector<float>, 3> parameters;
   if (process == 0) {
     try {
-      auto outer = ls::Auto::connect(places[1], ls::testing::patient_options());
+      const auto outer = ls::Auto::connect(places[1], lockstep_test::patient_options());
       train_until_failure(
-          outer, [] { ::raise(SIGKILL); }, parameters[1]);
+          *outer, [] { ::raise(SIGKILL); }, parameters[1]);
     } catch (...) {
     }
     ::_exit(1);
   }
   ::close(places[1].listen_socket);
-  const auto thrown = ls::testing::run_threads(3, [&](int rank) {
+  const auto thrown = lockstep_test::run_threads(3, [&](int rank) {
     if (rank == 1) return;
     const auto r = static_cast<std::size_t>(rank);
-    auto outer = ls::Auto::connect(places[r], ls::testing::patient_options());
-    train_until_failure(outer, nullptr, parameters[r]);
+    const auto outer = ls::Auto::connect(places[r], lockstep_test::patient_options());
+    train_until_failure(*outer, nullptr, parameters[r]);
   });
   int status = 0;
   ::waitpid(process, &status, 0);
   CHECK(WIFSIGNALED(status));
   for (const std::size_t rank : {0u, 2u}) {
-    const auto failure = ls::testing::failure_of(thrown[rank]);
+    const auto failure = lockstep_test::failure_of(thrown[rank]);
     CAPTURE(failure.reason);
     CHECK(failure.failed_rank == 1);
     CHECK(failure.operation == "reduce_scatter_all_gather");
@@ -158,7 +158,7 @@ TEST_CASE(
     "step") {
   const auto expected = expected_steps(failing, 3, 1);
   std::array<std::vector<float>, 3> parameters;
-  CHECK_THROWS(ls::testing::SharedMemoryFamily::run(3, [&](auto& outer) {
+  CHECK_THROWS(lockstep_test::SharedMemoryFamily::run(3, [&](auto& outer) {
     const auto fail =
         outer.rank() == 1 ? +[] { throw std::runtime_error("no more ideas"); } : nullptr;
     train_until_failure(outer, fail, parameters[static_cast<std::size_t>(outer.rank())]);

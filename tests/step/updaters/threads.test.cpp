@@ -37,10 +37,10 @@ namespace {
 template <class F>
 void run_ranks(const ls::detail::Program<float>& program, ls::detail::Variables<float>& variables,
                int threads, F f) {
-  ls::InProcessGroup group(threads, ls::testing::patient_options());
-  ls::testing::rethrow_first(ls::testing::run_threads(threads, [&](int rank) {
+  ls::InProcessGroup group(threads, lockstep_test::patient_options());
+  lockstep_test::rethrow_first(lockstep_test::run_threads(threads, [&](int rank) {
     take_happened();
-    const Rank<ls::InProcess> own(program, variables, group.member(rank), rank, threads);
+    const Rank own(program, variables, group.member(rank), rank, threads);
     f(own);
   }));
 }
@@ -53,7 +53,7 @@ std::vector<float> train(int threads, const ls::Adam& optimizer, bool is_late) {
       {.from_logits = true}, optimizer, {});
   ls::detail::Variables<float> variables(program);
   initialize(program, variables);
-  run_ranks(program, variables, threads, [&](const Rank<ls::InProcess>& rank) {
+  run_ranks(program, variables, threads, [&](const Rank<float>& rank) {
     std::unique_ptr<ls::detail::Updater<float>> updater =
         std::make_unique<ls::detail::ThreadsUpdater<float>>(rank.parts);
     if (is_late) updater = std::make_unique<LateUpdater<float>>(rank.parts, std::move(updater));
@@ -94,7 +94,7 @@ TEST_CASE(
   program.after_end = [&](std::size_t end) {
     if (end < size) meet(come, threads);
   };
-  run_ranks(program, variables, threads, [&](const Rank<ls::InProcess>& rank) {
+  run_ranks(program, variables, threads, [&](const Rank<float>& rank) {
     const auto updater = rank.updater();
     auto data = tiny_batches(4, 4);
     data.begin({});
@@ -115,7 +115,7 @@ TEST_CASE("ThreadsUpdater: with small gradients threads update after backward") 
   ls::detail::Variables<float> variables(program);
   program.parameters = variables.parameters().values();
   program.ends = {500'000, 1'000'000};
-  run_ranks(program, variables, 2, [&](const Rank<ls::InProcess>& rank) {
+  run_ranks(program, variables, 2, [&](const Rank<float>& rank) {
     const auto updater = rank.updater();
     auto data = tiny_batches(4, 4);
     data.begin({});
@@ -144,7 +144,7 @@ TEST_CASE("ThreadsUpdater: threads that share parameters have the bits of ranks 
     const auto expected = expected_steps(program, ranks, 3);
     ls::detail::Variables<float> variables(program);
     initialize(program, variables);
-    run_ranks(program, variables, ranks, [&](const Rank<ls::InProcess>& rank) {
+    run_ranks(program, variables, ranks, [&](const Rank<float>& rank) {
       const auto updater = rank.updater();
       for (int step = 1; step <= 3; ++step)
         make_update(rank.parts, *updater, step, samples_of(rank.parts.replica.local_rank()));
@@ -159,7 +159,7 @@ TEST_CASE("ThreadsUpdater: the untrained state becomes the mean, weighted with s
   constexpr std::array<double, 4> samples{3, 1, 0, 4};
   std::array<std::vector<float>, 4> states;
   std::array<std::vector<double>, 4> sums;
-  run_ranks(program, variables, 4, [&](const Rank<ls::InProcess>& rank) {
+  run_ranks(program, variables, 4, [&](const Rank<float>& rank) {
     const int number = rank.parts.replica.local_rank();
     const auto r = static_cast<std::size_t>(number);
     const auto updater = rank.updater();

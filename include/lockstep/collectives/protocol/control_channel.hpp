@@ -35,7 +35,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ControlChannel {
  public:
   using Clock = std::chrono::steady_clock;
-  using Inquire =
+  using Consensus =
       std::function<void(int from, const ControlInbox::Message& message, Clock::time_point now)>;
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
@@ -73,8 +73,8 @@ class ControlChannel {
     return are_control_partners(rank_, other, size());
   }
 
-  /// Takes what a peer says of an Inquiry; without it, that is dropped.
-  void set_inquiry(Inquire inquire) { inquire_ = std::move(inquire); }
+  /// Takes what a peer says of a FailureConsensus; without it, that is dropped.
+  void set_consensus(Consensus consensus) { consensus_ = std::move(consensus); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when no rank can be blamed.
   [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept {
@@ -222,8 +222,8 @@ class ControlChannel {
         hear_farewell(from);
         break;
       case ControlFrame::Type::doubt:
-      case ControlFrame::Type::ballot:
-        if (inquire_) inquire_(from, message, now);
+      case ControlFrame::Type::vote:
+        if (consensus_) consensus_(from, message, now);
         break;
       case ControlFrame::Type::relayed:
         take_relayed(message, now);
@@ -262,7 +262,7 @@ class ControlChannel {
   std::vector<Peer> peers_;
   std::vector<int> partners_;
   Send send_;
-  Inquire inquire_;
+  Consensus consensus_;
   std::atomic<int> awaited_ = -1;
   std::optional<CollectiveFailure> reported_;
   bool others_know_ = false;

@@ -13,8 +13,8 @@
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
-#include "lockstep/collectives/protocol/hearing.hpp"
-#include "lockstep/collectives/protocol/inquiry.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
+#include "lockstep/collectives/protocol/peer_evidence.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 
@@ -34,10 +34,10 @@ class FailureWatch {
       : names_(names),
         cause_(cause),
         channel_(rank, names.size(), board, std::move(send)),
-        inquiry_(channel_, all_of(names)) {
-    channel_.set_inquiry(
+        consensus_(channel_, all_of(names)) {
+    channel_.set_consensus(
         [this](int from, const ControlInbox::Message& message, Clock::time_point now) {
-          if (!cause_.is_set()) inquiry_.take(from, message, now);
+          if (!cause_.is_set()) consensus_.take(from, message, now);
         });
   }
   FailureWatch(const FailureWatch&) = delete;
@@ -75,28 +75,28 @@ class FailureWatch {
   [[nodiscard]] bool lose(int other, int error, Clock::time_point now) {
     channel_.peer(other).gone = true;
     if (channel_.peer(other).goodbye || cause_.is_set() || channel_.reported()) return false;
-    inquiry_.lose(other, error, now);
+    consensus_.lose(other, error, now);
     return true;
   }
 
-  /// See Inquiry.
-  void look_for(int other, bool is_looked_for) { inquiry_.look_for(other, is_looked_for); }
-  void found(int other, Hearing::Process process) { inquiry_.found(other, process); }
+  /// See FailureConsensus.
+  void look_for(int other, bool is_looked_for) { consensus_.look_for(other, is_looked_for); }
+  void found(int other, PeerEvidence::Process process) { consensus_.found(other, process); }
 
   /// The waiting thread of this rank has heard nothing from a peer for this long, or has lost a
   /// connection for data.
   void miss(int other, Milliseconds silence, Clock::time_point now) {
-    if (!cause_.is_set()) inquiry_.miss(other, silence, now);
+    if (!cause_.is_set()) consensus_.miss(other, silence, now);
   }
   void lose_data(int other, int error, Clock::time_point now) {
-    if (!cause_.is_set()) inquiry_.lose_data(other, error, now);
+    if (!cause_.is_set()) consensus_.lose_data(other, error, now);
   }
 
   /// Whether a peer's report waits for conclude().
   [[nodiscard]] bool has_report() const noexcept { return channel_.reported().has_value(); }
   /// When to conclude() in any case.
   [[nodiscard]] Clock::time_point due() const noexcept {
-    return cause_.is_set() ? Clock::time_point::max() : inquiry_.due();
+    return cause_.is_set() ? Clock::time_point::max() : consensus_.due();
   }
   /// Returns whether there is a cause now, and was none.
   [[nodiscard]] bool conclude(Clock::time_point now) {
@@ -105,7 +105,7 @@ class FailureWatch {
       settle(*channel_.reported());
       return true;
     }
-    auto verdict = inquiry_.advance(now);
+    auto verdict = consensus_.advance(now);
     if (!verdict) return false;
     settle(std::move(*verdict));
     return true;
@@ -114,6 +114,7 @@ class FailureWatch {
  private:
   static std::vector<std::string> all_of(const WorkerNames& names) {
     std::vector<std::string> result;
+    result.reserve(static_cast<std::size_t>(names.size()));
     for (int rank = 0; rank < names.size(); ++rank) result.push_back(names(rank));
     return result;
   }
@@ -121,7 +122,7 @@ class FailureWatch {
   const WorkerNames& names_;
   FailureCause& cause_;
   ControlChannel channel_;
-  Inquiry inquiry_;
+  FailureConsensus consensus_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -70,8 +70,8 @@ struct ControlFrame {
     waiting,    ///< yes; value: the rank I wait for, extra: the question's number, text: my work
     goodbye,    ///< I have come to my end
     farewell,   ///< from rank 0: all have
-    doubt,      ///< a rank may be lost: find out which ranks you hear; extra: the inquiry's number
-    ballot,     ///< value: the voter, extra: the inquiry's number, text: encode_ballot()
+    doubt,      ///< a rank may be lost: find out which ranks you hear; extra: the round's number
+    vote,       ///< value: the voter, extra: the round's number, text: encode_vote()
     relayed,    ///< value: its sender, extra: its receiver, text: a frame and its text
   };
 

@@ -228,7 +228,7 @@ class StartupAgreement {
       case ControlFrame::Type::goodbye:
       case ControlFrame::Type::farewell:
       case ControlFrame::Type::doubt:
-      case ControlFrame::Type::ballot:
+      case ControlFrame::Type::vote:
       case ControlFrame::Type::relayed:
         break;
     }

@@ -18,8 +18,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// The operations of Ring, over a transport that each call names. See Collective.
 class RingEngine {
  public:
-  /// `together`: of the ranks, so many that follow each other are on one host, at most, and send to
-  /// each other without its link. The same on all ranks.
+  /// `together`: the largest number of consecutive ranks on one host (see choose_algorithm). The
+  /// same on all ranks.
   explicit RingEngine(CommunicationOptions options, int together = 1);
 
   void all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op);
@@ -39,8 +39,6 @@ class RingEngine {
   void keep_residuals(std::span<const float> values, std::span<float> residuals);
 
  private:
-  [[nodiscard]] bool gathers(std::size_t bytes, int ranks) const noexcept;
-  [[nodiscard]] bool rounds(std::size_t bytes, int ranks) const noexcept;
   [[nodiscard]] std::size_t pack_bytes(NumberSpan values, Wire wire, int ranks) const noexcept;
   void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
               ReduceOp op, Wire wire);

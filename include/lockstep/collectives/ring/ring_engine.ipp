@@ -9,6 +9,7 @@
 #include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
+#include "lockstep/collectives/ring/choose_algorithm.hpp"
 #include "lockstep/collectives/ring/forward_flow.hpp"
 #include "lockstep/collectives/ring/gather.hpp"
 #include "lockstep/collectives/ring/ring_engine.hpp"
@@ -91,26 +92,6 @@ LOCKSTEP_INLINE void RingEngine::barrier(const TransportRef& transport) {
   }
 }
 
-// The numbers are measured on two to eight processes of one machine: see benchmarks/all_reduce.cpp.
-// What several ranks on a host do to them is that of benchmarks/step_model.awk.
-
-// Each of the ranks on a host fetches what all ranks of the others have, so that their link carries
-// the square of their number; in the ring, it carries what one rank on each host would.
-LOCKSTEP_INLINE bool RingEngine::gathers(std::size_t bytes, int ranks) const noexcept {
-  constexpr std::size_t on_link = std::size_t{32} << 10;
-  if (options_.implementation != CommunicationImplementation::automatic)
-    return options_.implementation == CommunicationImplementation::gather;
-  return !rounds(bytes, ranks) && (together_ == 1 || bytes * together_ * together_ <= on_link);
-}
-
-// Whether a wire of half precision rounds an array. Not where it would be gathered if each rank had
-// a host to itself: the ranks' places must not show in the sums.
-LOCKSTEP_INLINE bool RingEngine::rounds(std::size_t bytes, int ranks) const noexcept {
-  constexpr std::size_t gathered_bytes = std::size_t{512} << 10;  // of all ranks
-  return options_.implementation == CommunicationImplementation::ring ||
-         bytes * static_cast<std::size_t>(ranks) > gathered_bytes;
-}
-
 // A block that goes round as a whole keeps one link busy at a time. So where there are fewer than
 // two blocks for each rank, packs are as small as it takes to keep all links busy, down to what
 // costs as much to send as its bytes do: the ring then is a pipeline, whatever the array's length.
@@ -134,9 +115,11 @@ LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span
   if (transport.size() == 1) return;
   transport.begin(Operation::all_reduce);
   const std::size_t bytes = status.size_bytes() + values.size_bytes();
-  if (gathers(bytes, transport.size()))
+  const CommunicationImplementation wanted = options_.implementation;
+  if (choose_algorithm(wanted, bytes, transport.size(), together_) == Algorithm::gather)
     return reduce_gathered(transport, gathered_, status, values, op);
-  if (!rounds(bytes, transport.size())) wire = Wire::native;
+  if (wanted != CommunicationImplementation::ring && !is_long(bytes, transport.size()))
+    wire = Wire::native;
   RingFlow flow(staging_, pack_bytes(values, wire, transport.size()), transport.rank(),
                 transport.size(), status, values, op, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values));

@@ -1,51 +1,70 @@
-// What of a MultiWorkerMirroredStrategy is the same for every policy: its place, its worlds, and
-// when it connects.
+// What of a MultiWorkerMirroredStrategy is the same for every policy: all but which one connects.
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/collectives/any_collective.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
-#include "lockstep/strategies/detail/worker_connections.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
+#include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
-
-class ElasticWorld;
-
-namespace detail {
+namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// See MultiWorkerMirroredStrategy, whose members these are.
 class MultiWorker {
  public:
+  using Connect = std::shared_ptr<AnyCollective> (*)(const Rendezvous&,
+                                                     const CommunicationOptions&);
+
   /// In the cluster that the environment names.
-  MultiWorker(std::unique_ptr<WorkerConnections> connections,
-              const MultiWorkerMirroredOptions& options);
-  MultiWorker(std::unique_ptr<WorkerConnections> connections, const Cluster& cluster,
-              const MultiWorkerMirroredOptions& options);
+  MultiWorker(Connect policy, const MultiWorkerMirroredOptions& options);
+  MultiWorker(Connect policy, const Cluster& cluster, const MultiWorkerMirroredOptions& options);
   MultiWorker(const MultiWorker&) = delete;
   MultiWorker& operator=(const MultiWorker&) = delete;
   ~MultiWorker();
 
   void reconnect();
-  [[nodiscard]] const Cluster& cluster() const noexcept;
-  [[nodiscard]] const ReplicaThreads& threads() const noexcept;
-  [[nodiscard]] const ElasticWorld* world() const noexcept;
-  [[nodiscard]] bool sharded_updates() const noexcept;
+  [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
+  [[nodiscard]] const ReplicaThreads& threads() const noexcept { return threads_; }
+  [[nodiscard]] const ElasticWorld* world() const noexcept { return worlds_.get(); }
+  [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
 
-  /// Calls f with the address of each replica, on its thread.
-  void run(FunctionRef<void(void*)> f);
+  /// Calls f with each replica, on its thread.
+  void run(FunctionRef<void(CollectiveReplica&)> f);
 
  private:
-  class Impl;
+  void tell_failure() noexcept;
+  [[nodiscard]] Cluster checked(const Cluster& cluster) const;
+  [[nodiscard]] std::unique_ptr<Worlds> join() const;
+  void connect_world();
+  void connect();
+  void disconnect() noexcept;
+  [[nodiscard]] int count(int requested) const;
+  [[nodiscard]] int workers_on_host() const;
 
-  std::unique_ptr<Impl> impl_;
+  const Connect connect_;
+  const int exceptions_;  // in flight when this was made
+  const CommunicationOptions options_;
+  const bool sharded_updates_;
+  const Elastic elastic_;
+  const std::shared_ptr<KeptPort> port_;
+  Cluster cluster_;                       // of the world, where there are worlds
+  const std::unique_ptr<Worlds> worlds_;  // null where the workers stay the same
+  ReplicaThreads threads_;
+  bool was_connected_ = false;
+  std::shared_ptr<AnyCollective> peers_;      // null for a worker that is alone
+  std::unique_ptr<HierarchicalGroup> group_;  // null where it is not connected
+  std::deque<CollectiveReplica> replicas_;
 };
 
-}  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/strategies/detail/multi_worker.ipp"

@@ -20,7 +20,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/last_words.hpp"
+#include "lockstep/core/exit_report.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/strategies/detail/multi_worker.hpp"
@@ -37,47 +37,13 @@ LOCKSTEP_INLINE const char* instruction_set_of_build() noexcept {
 #undef LOCKSTEP_TEXT_OF
 }
 
-class MultiWorker::Impl {
- public:
-  Impl(std::unique_ptr<WorkerConnections> connections, const Cluster& cluster,
-       const MultiWorkerMirroredOptions& options);
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  ~Impl();
+LOCKSTEP_INLINE MultiWorker::MultiWorker(Connect policy, const MultiWorkerMirroredOptions& options)
+    : MultiWorker(policy, cluster_from_environment(), options) {}
 
-  void reconnect();
-  [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
-  [[nodiscard]] const ReplicaThreads& threads() const noexcept { return threads_; }
-  [[nodiscard]] const ElasticWorld* world() const noexcept { return worlds_.get(); }
-  [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
-
-  void run(FunctionRef<void(void*)> f);
-
- private:
-  void tell_failure() noexcept;
-  [[nodiscard]] Cluster checked(const Cluster& cluster) const;
-  [[nodiscard]] std::unique_ptr<Worlds> join() const;
-  void connect_world();
-  void connect();
-  [[nodiscard]] int count(int requested) const;
-  [[nodiscard]] int workers_on_host() const;
-
-  const int exceptions_;  // in flight when this was made
-  const CommunicationOptions options_;
-  const bool sharded_updates_;
-  const Elastic elastic_;
-  const std::shared_ptr<KeptPort> port_;
-  Cluster cluster_;                       // of the world, where there are worlds
-  const std::unique_ptr<Worlds> worlds_;  // null where the workers stay the same
-  ReplicaThreads threads_;
-  bool was_connected_ = false;
-  const std::unique_ptr<WorkerConnections> connections_;  // last: they use the others
-};
-
-LOCKSTEP_INLINE MultiWorker::Impl::Impl(std::unique_ptr<WorkerConnections> connections,
-                                        const Cluster& cluster,
-                                        const MultiWorkerMirroredOptions& options)
-    : exceptions_(std::uncaught_exceptions()),
+LOCKSTEP_INLINE MultiWorker::MultiWorker(Connect policy, const Cluster& cluster,
+                                         const MultiWorkerMirroredOptions& options)
+    : connect_(policy),
+      exceptions_(std::uncaught_exceptions()),
       options_(options.communication_options),
       sharded_updates_(options.sharded_updates),
       elastic_(options.elastic),
@@ -85,35 +51,34 @@ LOCKSTEP_INLINE MultiWorker::Impl::Impl(std::unique_ptr<WorkerConnections> conne
       cluster_(checked(cluster)),
       worlds_(join()),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
-               options.pinning),
-      connections_(std::move(connections)) {
+               options.pinning) {
   worlds_ == nullptr ? connect() : connect_world();
 }
 
-LOCKSTEP_INLINE MultiWorker::Impl::~Impl() {
-  if (!connections_->has_peers()) return;
+LOCKSTEP_INLINE MultiWorker::~MultiWorker() {
+  if (peers_ == nullptr) return;
   if (std::uncaught_exceptions() > exceptions_) {
     tell_failure();
   } else {
     try {
-      connections_->close();
+      peers_->close();
     } catch (...) {  // the work is done
     }
   }
 }
 
-LOCKSTEP_INLINE void MultiWorker::Impl::reconnect() {
+LOCKSTEP_INLINE void MultiWorker::reconnect() {
   if (threads_.is_running())
     throw Error(
         "MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
-  connections_->disconnect();
-  LastWords::say_now();
+  disconnect();
+  ExitReport::say_now();
   if (worlds_ != nullptr) return connect_world();
   cluster_ = met(std::move(cluster_), port_, options_);
   connect();
 }
 
-LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::Impl::join() const {
+LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::join() const {
   if (elastic_.code() == nullptr || cluster_.world_size() == 1) return nullptr;
   auto worlds =
       elastic_.code()->join(cluster_, options_,
@@ -125,7 +90,7 @@ LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::Impl::join() const {
 
 /// A worker may be lost while the members of a new world connect: then they form another one. But
 /// where none comes to work, something is between their ports.
-LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
+LOCKSTEP_INLINE void MultiWorker::connect_world() {
   using Clock = std::chrono::steady_clock;
   for (auto deadline = Clock::time_point::max();;) {
     worlds_->form(port_);
@@ -142,7 +107,7 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
                        world.ranks_are_slots() ? "" : world.ranks_text()}));
       return;
     } catch (const CollectiveError& error) {
-      connections_->disconnect();
+      disconnect();
       if (error.exit_code() != ExitCode::lost_peer) throw;
       if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
       CollectiveFailure failure = error.failure();
@@ -158,20 +123,23 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect_world() {
   }
 }
 
-LOCKSTEP_INLINE void MultiWorker::Impl::run(FunctionRef<void(void*)> f) {
-  if (!connections_->has_replicas())
+LOCKSTEP_INLINE void MultiWorker::run(FunctionRef<void(CollectiveReplica&)> f) {
+  if (group_ == nullptr)
     throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
   const auto call = [&](int i) {
-    f(connections_->replica(i));
-    connections_->depart(i);
+    f(replicas_[static_cast<std::size_t>(i)]);
+    group_->depart(i);
   };
   const auto abort = [&](int i, std::string_view what, ExitCode code) {
-    connections_->abort(i, what, code);
+    replicas_[static_cast<std::size_t>(i)].collective().abort(what, code);
   };
-  const auto clean_up = [&] { connections_->reset(); };
+  const auto clean_up = [&] {
+    group_->drain();  // an exception may leave a reduction behind that uses a replica's memory
+    group_->reset();
+  };
   const auto run_all = [&] {
     threads_.run(call, abort, clean_up);
-    connections_->assemble();
+    group_->assemble();
   };
   if (worlds_ == nullptr || worlds_->world().ranks_are_slots()) return run_all();
   const World world = worlds_->world();
@@ -186,15 +154,18 @@ LOCKSTEP_INLINE void MultiWorker::Impl::run(FunctionRef<void(void*)> f) {
 }
 
 // With the exception's message if possible, which lockstep::run will know.
-LOCKSTEP_INLINE void MultiWorker::Impl::tell_failure() noexcept {
+LOCKSTEP_INLINE void MultiWorker::tell_failure() noexcept {
   try {
-    if (LastWords::leave(connections_->last_words())) return;
+    if (ExitReport::leave([peers = peers_](std::string_view reason, ExitCode code) {
+          peers->abort(reason, code);
+        }))
+      return;
   } catch (...) {  // out of memory: without the message
   }
-  connections_->abort_all("ended because of an exception");
+  peers_->abort("ended because of an exception");
 }
 
-LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster) const {
+LOCKSTEP_INLINE Cluster MultiWorker::checked(const Cluster& cluster) const {
   options_.validate();
   cluster.validate();
   set_log_place(log_place_of(cluster));
@@ -211,12 +182,13 @@ LOCKSTEP_INLINE Cluster MultiWorker::Impl::checked(const Cluster& cluster) const
         "this process is a parameter server of the cluster (TF_CONFIG's job 'ps'), and in a "
         "MultiWorkerMirroredStrategy all workers train in lockstep without any: use a "
         "ParameterServerStrategy in all processes, or start none for the job");
-  LastWords::say_now();  // an earlier strategy's: its port is needed
+  ExitReport::say_now();  // an earlier strategy's: its port is needed
   return met(cluster, port_, options_);
 }
 
-LOCKSTEP_INLINE void MultiWorker::Impl::connect() {
+LOCKSTEP_INLINE void MultiWorker::connect() {
   const int replicas = threads_.size();
+  int worker = -1;  // its number in messages, where that is not its rank
   if (cluster_.world_size() > 1) {
     Rendezvous rendezvous{.rank = cluster_.rank(), .addresses = cluster_.addresses()};
     rendezvous.properties = {
@@ -235,20 +207,31 @@ LOCKSTEP_INLINE void MultiWorker::Impl::connect() {
     rendezvous.ranks_on_host = workers_on_host() * replicas;
     rendezvous.port = port_;
     rendezvous.was_connected = was_connected_;
-    connections_->connect(rendezvous, options);
+    peers_ = connect_(rendezvous, options);
     was_connected_ = true;
+    if (!rendezvous.workers.empty())
+      worker = rendezvous.workers[static_cast<std::size_t>(rendezvous.rank)];
   }
-  connections_->make_replicas(threads_, workers_on_host() * replicas, options_);
+  group_ = std::make_unique<HierarchicalGroup>(replicas, peers_.get(), options_,
+                                               workers_on_host() * replicas, worker);
+  for (int i = 0; i < replicas; ++i)
+    replicas_.emplace_back(std::make_shared<Hierarchical>(*group_, i), i, replicas, &threads_);
   note_met();
 }
 
-LOCKSTEP_INLINE int MultiWorker::Impl::count(int requested) const {
+LOCKSTEP_INLINE void MultiWorker::disconnect() noexcept {
+  replicas_.clear();
+  group_.reset();
+  peers_.reset();
+}
+
+LOCKSTEP_INLINE int MultiWorker::count(int requested) const {
   const int given = requested == 0 ? cores_given_by_launcher() : 0;
   return given > 0 ? given : ReplicaThreads::count(requested, workers_on_host());
 }
 
 // How many workers share this worker's cores, as far as addresses and the launcher tell.
-LOCKSTEP_INLINE int MultiWorker::Impl::workers_on_host() const {
+LOCKSTEP_INLINE int MultiWorker::workers_on_host() const {
   if (cluster_.world_size() == 1 || cores_given_by_launcher() > 0) return 1;
   const auto addresses = cluster_.addresses();
   const std::string host = parse_address(addresses[static_cast<std::size_t>(cluster_.rank())]).host;
@@ -256,25 +239,5 @@ LOCKSTEP_INLINE int MultiWorker::Impl::workers_on_host() const {
   for (const std::string& address : addresses) workers += parse_address(address).host == host;
   return workers;
 }
-
-LOCKSTEP_INLINE MultiWorker::MultiWorker(std::unique_ptr<WorkerConnections> connections,
-                                         const Cluster& cluster,
-                                         const MultiWorkerMirroredOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(connections), cluster, options)) {}
-LOCKSTEP_INLINE MultiWorker::MultiWorker(std::unique_ptr<WorkerConnections> connections,
-                                         const MultiWorkerMirroredOptions& options)
-    : MultiWorker(std::move(connections), cluster_from_environment(), options) {}
-LOCKSTEP_INLINE MultiWorker::~MultiWorker() = default;
-
-LOCKSTEP_INLINE void MultiWorker::reconnect() { impl_->reconnect(); }
-LOCKSTEP_INLINE const Cluster& MultiWorker::cluster() const noexcept { return impl_->cluster(); }
-LOCKSTEP_INLINE const ReplicaThreads& MultiWorker::threads() const noexcept {
-  return impl_->threads();
-}
-LOCKSTEP_INLINE const ElasticWorld* MultiWorker::world() const noexcept { return impl_->world(); }
-LOCKSTEP_INLINE bool MultiWorker::sharded_updates() const noexcept {
-  return impl_->sharded_updates();
-}
-LOCKSTEP_INLINE void MultiWorker::run(FunctionRef<void(void*)> f) { impl_->run(f); }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -12,12 +12,12 @@
 #include "collectives/harness.hpp"
 
 using namespace lockstep::detail;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 
 namespace {
 
-using Process = Hearing::Process;
+using Process = PeerEvidence::Process;
 
 constexpr std::uint64_t incarnation = 0x1234'5678'9abc'def0;
 

@@ -22,7 +22,7 @@
 #include "support/skip.hpp"
 
 using namespace lockstep;
-using namespace lockstep::testing;
+using namespace lockstep_test;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using lockstep_test::contains;
@@ -1035,6 +1035,7 @@ TEST_SUITE("tcp start-up, ports") {
       CHECK(incarnation == 0);
       CHECK(ask(port, mine, secret, Channel::probe, incarnation) == Outcome::agreed);
       CHECK(incarnation != 0);
+      const std::uint64_t lives = incarnation;
       if (!secret.empty()) {
         CHECK(ask(port, mine, "wrong horse battery", Channel::probe, incarnation) ==
               Outcome::refused);
@@ -1043,7 +1044,9 @@ TEST_SUITE("tcp start-up, ports") {
       const auto begin = Clock::now();
       const Guest closes(port);
       closes.end();
-      CHECK(closes.hear_all().empty());
+      const std::string heard = closes.hear_all();  // what a PortProbe looks for
+      REQUIRE(heard.size() == 8);
+      CHECK(detail::get_number<8>(reinterpret_cast<const std::byte*>(heard.data())) == lives);
       const Guest loud(port);
       loud.say("GET / HTTP/1.1\r\n\r\n");
       CHECK(loud.hear_all().empty());

@@ -28,7 +28,7 @@
 #include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/hearing.hpp"
+#include "lockstep/collectives/protocol/peer_evidence.hpp"
 #include "lockstep/collectives/tcp/detail/control_outbox.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
@@ -263,8 +263,8 @@ class TcpControl {
   void conclude(Clock::time_point now) {
     if (cause_.is_set()) return probes_.clear();
     if (!watch_.has_report())
-      probes_.advance(now,
-                      [&](int other, Hearing::Process outcome) { watch_.found(other, outcome); });
+      probes_.advance(
+          now, [&](int other, PeerEvidence::Process outcome) { watch_.found(other, outcome); });
     if (watch_.conclude(now)) news_.wake();
   }
 

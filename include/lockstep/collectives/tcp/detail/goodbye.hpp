@@ -6,7 +6,7 @@
 
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
-#include "lockstep/collectives/protocol/patience.hpp"
+#include "lockstep/collectives/protocol/wait_policy.hpp"
 #include "lockstep/collectives/tcp/detail/mesh.hpp"
 #include "lockstep/collectives/tcp/detail/waiting.hpp"
 #include "lockstep/core/config.hpp"
@@ -20,7 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class Condition>
 void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what,
                     Condition is_awaited) {
-  Patience::Waiter waiter = mesh.waiter();
+  WaitPolicy::Waiter waiter = mesh.waiter();
   waiter.doing = "at its end";
   waiter.timeout = std::min(waiter.timeout, limit);
   waiter.progress_limit = limit;
@@ -38,7 +38,7 @@ void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what
     if (missing < 0) return;
     mesh.throw_if_failed();
     const auto now = TcpMesh::Clock::now();
-    const Patience::Advice advice = wait.look(missing, -1, has_news, now);
+    const WaitPolicy::Advice advice = wait.look(missing, -1, has_news, now);
     if (advice.failure)
       return log_warning(concat({mesh.names(advice.failure->failed_rank), " ", what,
                                  advice.is_silence ? ": it " + advice.failure->reason

@@ -26,8 +26,8 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
-#include "lockstep/collectives/protocol/inquiry.hpp"
-#include "lockstep/collectives/protocol/patience.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
+#include "lockstep/collectives/protocol/wait_policy.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/control_thread.hpp"
@@ -106,7 +106,7 @@ struct TcpMesh {
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(Clock::now() - operation_begin).count();
   }
-  [[nodiscard]] Patience::Waiter waiter() const {
+  [[nodiscard]] WaitPolicy::Waiter waiter() const {
     return {rank,     in_operation(operation), options.timeout, options.progress_limit(), names,
             &activity};
   }
@@ -174,9 +174,10 @@ struct TcpMesh {
   // report is on the way.
   [[noreturn, gnu::cold]] void lose_data(int other, const asio::error_code& error) {
     control.lose_data(other, error == asio::error::eof ? 0 : error.value());
-    for (const auto end = Clock::now() + 3 * Inquiry::time_for(size()); Clock::now() < end;) {
+    for (const auto end = Clock::now() + 3 * FailureConsensus::time_for(size());
+         Clock::now() < end;) {
       if (control.with([&](const ControlChannel& c) { return c.peer(other).goodbye; }))
-        fail(Patience::after_its_end(other, waiter()));
+        fail(WaitPolicy::after_its_end(other, waiter()));
       watched.clear();
       wait(Milliseconds(20), watch_news());
       throw_if_failed();

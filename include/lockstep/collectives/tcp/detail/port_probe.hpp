@@ -16,8 +16,8 @@
 #include <cstring>
 #include <utility>
 
-#include "lockstep/collectives/protocol/ballot.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/vote_tally.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -39,7 +39,7 @@ class PortProbe {
         socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
         end_(now + patience) {
     if (socket_ < 0)
-      conclude(Hearing::Process::unknown);
+      conclude(PeerEvidence::Process::unknown);
     else if (::connect(socket_, address, size) != 0 && errno != EINPROGRESS)
       conclude_by(errno);
   }
@@ -57,7 +57,7 @@ class PortProbe {
   }
   [[nodiscard]] Clock::time_point due() const noexcept { return end_; }
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
-  [[nodiscard]] Hearing::Process outcome() const noexcept { return outcome_; }
+  [[nodiscard]] PeerEvidence::Process outcome() const noexcept { return outcome_; }
 
   /// Whether nothing stands between this process and that address. (Nothing is sent.)
   [[nodiscard]] static bool is_of_this_machine(const sockaddr* address, socklen_t size) noexcept {
@@ -84,7 +84,7 @@ class PortProbe {
     if (is_over_) return;
     pollfd watched = watch();
     if (::poll(&watched, 1, 0) > 0) is_connected_ ? read() : connected();
-    if (!is_over_ && now >= end_) conclude(Hearing::Process::unknown);
+    if (!is_over_ && now >= end_) conclude(PeerEvidence::Process::unknown);
   }
 
  private:
@@ -105,7 +105,7 @@ class PortProbe {
     socklen_t size = sizeof error;
     ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return conclude_by(error);
-    if (has_met_itself()) return conclude(Hearing::Process::ended);
+    if (has_met_itself()) return conclude(PeerEvidence::Process::ended);
     is_connected_ = true;
     ::shutdown(socket_, SHUT_WR);
   }
@@ -118,7 +118,7 @@ class PortProbe {
     // (Without an answer it is a successor at its start. Reset: the port was there until a moment
     // ago.)
     const bool is_the_same = n > 0 && get_number<8>(heard_.data()) == incarnation_;
-    conclude(is_the_same ? Hearing::Process::lives : Hearing::Process::ended);
+    conclude(is_the_same ? PeerEvidence::Process::lives : PeerEvidence::Process::ended);
   }
 
   // A socket that connects to a free port of its own host may be given that very port.
@@ -131,11 +131,11 @@ class PortProbe {
   }
 
   void conclude_by(int error) {
-    conclude(error != ECONNREFUSED ? Hearing::Process::unknown
-             : is_here_            ? Hearing::Process::ended
-                                   : Hearing::Process::refused);
+    conclude(error != ECONNREFUSED ? PeerEvidence::Process::unknown
+             : is_here_            ? PeerEvidence::Process::ended
+                                   : PeerEvidence::Process::refused);
   }
-  void conclude(Hearing::Process outcome) {
+  void conclude(PeerEvidence::Process outcome) {
     is_over_ = true;
     outcome_ = outcome;
   }
@@ -148,7 +148,7 @@ class PortProbe {
   Clock::time_point end_{};
   bool is_connected_ = false;
   bool is_over_ = false;
-  Hearing::Process outcome_ = Hearing::Process::unknown;
+  PeerEvidence::Process outcome_ = PeerEvidence::Process::unknown;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

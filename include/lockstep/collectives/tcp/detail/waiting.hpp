@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lockstep/collectives/host/launcher_notes.hpp"
-#include "lockstep/collectives/protocol/patience.hpp"
+#include "lockstep/collectives/protocol/wait_policy.hpp"
 #include "lockstep/collectives/tcp/detail/mesh.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
@@ -15,7 +15,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Until its end, this rank says which rank it waits for when asked, and gives up as Patience
+/// Until its end, this rank says which rank it waits for when asked, and gives up as WaitPolicy
 /// advises.
 class TcpWait {
  public:
@@ -23,7 +23,7 @@ class TcpWait {
   using Milliseconds = TcpMesh::Milliseconds;
 
   explicit TcpWait(TcpMesh& mesh) : TcpWait(mesh, mesh.waiter()) {}
-  TcpWait(TcpMesh& mesh, const Patience::Waiter& waiter)
+  TcpWait(TcpMesh& mesh, const WaitPolicy::Waiter& waiter)
       : mesh_(mesh), patience_(waiter, Clock::now()) {}
   TcpWait(const TcpWait&) = delete;
   TcpWait& operator=(const TcpWait&) = delete;
@@ -36,7 +36,7 @@ class TcpWait {
   /// of them is lost.
   Milliseconds next(int receiving, int sending, bool has_news) {
     const auto now = Clock::now();
-    Patience::Advice advice = look(receiving, sending, has_news, now);
+    WaitPolicy::Advice advice = look(receiving, sending, has_news, now);
     if (advice.reported >= 0) note_waiting(mesh_.names.address(advice.reported));
     if (advice.failure) {
       if (!advice.is_silence) mesh_.fail(std::move(*advice.failure));
@@ -47,11 +47,11 @@ class TcpWait {
   }
 
   /// The same, for a caller that decides itself what a failure means.
-  [[nodiscard]] Patience::Advice look(int receiving, int sending, bool has_news,
-                                      Clock::time_point now) {
+  [[nodiscard]] WaitPolicy::Advice look(int receiving, int sending, bool has_news,
+                                        Clock::time_point now) {
     mesh_.control.set_awaited(receiving >= 0 ? receiving : sending);
     if (!has_news && !patience_.is_due(now)) return {};
-    Patience::Advice advice = mesh_.control.with(
+    WaitPolicy::Advice advice = mesh_.control.with(
         [&](ControlChannel& channel) { return patience_.look(channel, receiving, sending, now); });
     if (!advice.report.empty()) log_line(advice.report);
     return advice;
@@ -62,7 +62,7 @@ class TcpWait {
 
  private:
   TcpMesh& mesh_;
-  Patience patience_;
+  WaitPolicy patience_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

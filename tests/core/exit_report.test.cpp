@@ -1,4 +1,4 @@
-#include "lockstep/core/last_words.hpp"
+#include "lockstep/core/exit_report.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 using lockstep::ExitCode;
-using lockstep::detail::LastWords;
+using lockstep::detail::ExitReport;
 
 namespace {
 
@@ -21,7 +21,7 @@ std::vector<std::string> told;
 struct Peer {
   bool is_left = false;
   ~Peer() {
-    is_left = LastWords::leave([](std::string_view reason, ExitCode code) {
+    is_left = ExitReport::leave([](std::string_view reason, ExitCode code) {
       told.push_back(std::string(reason) + " " + std::to_string(static_cast<int>(code)));
     });
     if (!is_left) told.emplace_back("no object to leave it to");
@@ -30,10 +30,10 @@ struct Peer {
 
 }  // namespace
 
-TEST_CASE("LastWords: an object that an exception destroys gets the message, once") {
+TEST_CASE("ExitReport: an object that an exception destroys gets the message, once") {
   told.clear();
   {
-    LastWords words;
+    ExitReport words;
     try {
       const Peer first, second;
       throw std::runtime_error("disk full");
@@ -47,12 +47,12 @@ TEST_CASE("LastWords: an object that an exception destroys gets the message, onc
 }
 
 TEST_CASE(
-    "LastWords: the innermost of the thread, at the latest at its end; without one there is none "
+    "ExitReport: the innermost of the thread, at the latest at its end; without one there is none "
     "to leave it to") {
   told.clear();
-  LastWords outer;
+  ExitReport outer;
   {
-    LastWords inner;
+    ExitReport inner;
     const Peer peer;
   }
   CHECK(told == std::vector<std::string>{"ended because of an exception 1"});
@@ -64,12 +64,12 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "LastWords: if the program handles the exception, the peers are told soon, or at the next "
+    "ExitReport: if the program handles the exception, the peers are told soon, or at the next "
     "strategy") {
   std::atomic<int> heard = 0;
-  LastWords words;
+  ExitReport words;
   const auto leave = [&] {
-    return LastWords::leave(
+    return ExitReport::leave(
         [&](std::string_view reason, ExitCode) { heard += reason.starts_with("ended") ? 1 : 100; });
   };
   REQUIRE(leave());
@@ -78,7 +78,7 @@ TEST_CASE(
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(heard == 1);
   REQUIRE(leave());
-  LastWords::say_now();
+  ExitReport::say_now();
   CHECK(heard == 2);
   words.say("too late", ExitCode::failure);
   CHECK(heard == 2);

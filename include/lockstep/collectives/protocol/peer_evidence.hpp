@@ -17,7 +17,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What one rank knows of another one.
-struct Hearing {
+struct PeerEvidence {
   enum class Kind : char {
     heard = 'h',        ///< it has answered
     left = 'l',         ///< it has ended, in order
@@ -39,7 +39,7 @@ struct Hearing {
   std::int32_t detail = 0;
   Process process = Process::unknown;
 
-  friend bool operator==(const Hearing&, const Hearing&) = default;
+  friend bool operator==(const PeerEvidence&, const PeerEvidence&) = default;
 
   [[nodiscard]] bool is_heard() const noexcept {
     return kind == Kind::heard || kind == Kind::data_broken;
@@ -52,50 +52,53 @@ struct Hearing {
 
 /// What a rank knows of all ranks, by rank; of itself: heard. It votes on its partners (see
 /// are_control_partners). Of others it can know no more than a silence: they are unanswered else.
-using Ballot = std::vector<Hearing>;
+using Vote = std::vector<PeerEvidence>;
 
 /// "hhb-104u12s30000": for each rank the kind, then what is known of its process, then the detail;
 /// of several unanswered ones in a row, how many there are.
-[[nodiscard]] inline std::string encode_ballot(const Ballot& ballot) {
+[[nodiscard]] inline std::string encode_vote(const Vote& vote) {
   std::string text;
-  for (std::size_t i = 0; i < ballot.size();) {
-    const Hearing& hearing = ballot[i];
+  for (std::size_t i = 0; i < vote.size();) {
+    const PeerEvidence& evidence = vote[i];
     std::size_t alike = 1;
-    while (hearing == Hearing{} && i + alike < ballot.size() && ballot[i + alike] == Hearing{})
+    while (evidence == PeerEvidence{} && i + alike < vote.size() &&
+           vote[i + alike] == PeerEvidence{})
       ++alike;
     i += alike;
-    text += static_cast<char>(hearing.kind);
-    if (hearing.process != Hearing::Process::unknown) text += static_cast<char>(hearing.process);
+    text += static_cast<char>(evidence.kind);
+    if (evidence.process != PeerEvidence::Process::unknown)
+      text += static_cast<char>(evidence.process);
     if (alike > 1)
       text += concat({alike});
-    else if (hearing.detail != 0)
-      text += concat({hearing.detail});
+    else if (evidence.detail != 0)
+      text += concat({evidence.detail});
   }
   return text;
 }
 
-/// Nothing when it is no ballot of `size` ranks.
-[[nodiscard]] inline std::optional<Ballot> decode_ballot(std::string_view text, std::size_t size) {
+/// Nothing when it is no vote of `size` ranks.
+[[nodiscard]] inline std::optional<Vote> decode_vote(std::string_view text, std::size_t size) {
   constexpr std::string_view kinds = "hldcbsnu", processes = "+-!";
-  Ballot ballot;
+  Vote vote;
   for (std::size_t i = 0; i < text.size();) {
-    if (kinds.find(text[i]) == kinds.npos || ballot.size() == size) return std::nullopt;
-    Hearing& hearing = ballot.emplace_back();
-    hearing.kind = static_cast<Hearing::Kind>(text[i++]);
+    if (kinds.find(text[i]) == kinds.npos || vote.size() == size) return std::nullopt;
+    PeerEvidence& evidence = vote.emplace_back();
+    evidence.kind = static_cast<PeerEvidence::Kind>(text[i++]);
     if (i < text.size() && processes.find(text[i]) != processes.npos)
-      hearing.process = static_cast<Hearing::Process>(text[i++]);
+      evidence.process = static_cast<PeerEvidence::Process>(text[i++]);
     if (i == text.size() || text[i] < '0' || text[i] > '9') continue;
     const auto [end, error] =
-        std::from_chars(text.data() + i, text.data() + text.size(), hearing.detail);
+        std::from_chars(text.data() + i, text.data() + text.size(), evidence.detail);
     if (error != std::errc{}) return std::nullopt;
     i = static_cast<std::size_t>(end - text.data());
-    if (hearing.kind != Hearing::Kind::unanswered) continue;
-    const auto alike = static_cast<std::size_t>(std::exchange(hearing.detail, 0));
-    if (hearing != Hearing{} || alike == 0 || alike > size - ballot.size() + 1) return std::nullopt;
-    ballot.resize(ballot.size() + alike - 1);
+    if (evidence.kind != PeerEvidence::Kind::unanswered) continue;
+    const auto alike = static_cast<std::size_t>(std::exchange(evidence.detail, 0));
+    if (evidence != PeerEvidence{} || alike == 0 || alike > size - vote.size() + 1)
+      return std::nullopt;
+    vote.resize(vote.size() + alike - 1);
   }
-  if (ballot.size() != size) return std::nullopt;
-  return ballot;
+  if (vote.size() != size) return std::nullopt;
+  return vote;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/protocol/patience.hpp"
+#include "lockstep/collectives/protocol/wait_policy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -20,10 +20,10 @@ struct Wait {
                 [this](int to, const ControlFrame&, std::string_view) { asked.push_back(to); }),
         patience({0, "in all_reduce", timeout, progress_limit, names, &board, at_end}, time(0s)) {}
 
-  static Patience::Clock::time_point time(Milliseconds now) {
-    return Patience::Clock::time_point(1h + now);
+  static WaitPolicy::Clock::time_point time(Milliseconds now) {
+    return WaitPolicy::Clock::time_point(1h + now);
   }
-  Patience::Advice at(Milliseconds now, int receiving = 1, int sending = -1) {
+  WaitPolicy::Advice at(Milliseconds now, int receiving = 1, int sending = -1) {
     return patience.look(channel, receiving, sending, time(now));
   }
   void hear(int from, Milliseconds now, ControlFrame::Type type, int value = -1,
@@ -45,12 +45,12 @@ struct Wait {
   WorkerNames names{{"a:1", "b:2", "c:3", "d:4"}};
   ActivityBoard board;
   ControlChannel channel;
-  Patience patience;
+  WaitPolicy patience;
 };
 
 }  // namespace
 
-TEST_SUITE("patience") {
+TEST_SUITE("wait policy") {
   TEST_CASE("in a short wait no rank is asked") {
     Wait wait(30s);
     CHECK_FALSE(wait.patience.is_due(Wait::time(999ms)));
@@ -174,7 +174,7 @@ TEST_SUITE("patience") {
       if (now >= 3s) wait.answer(3, now, -1, "evaluate");
     }
     CHECK(wait.asked == std::vector{1, 1, 2, 1, 3, 1, 3});
-    const Patience::Advice advice = wait.at(5s);
+    const WaitPolicy::Advice advice = wait.at(5s);
     CHECK(advice.report.find("waits since 5 s for worker 3 (d:4), which is alive: evaluate;") !=
           std::string::npos);
     CHECK(advice.reported == 3);

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/protocol/inquiry.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
 
 #include <doctest/doctest.h>
 
@@ -25,13 +25,13 @@ class Cluster {
     for (int r = 0; r < size; ++r) ranks_.push_back(std::make_unique<Rank>(*this, r, names));
   }
 
-  [[nodiscard]] Inquiry& inquiry(int rank) { return at(rank).inquiry; }
+  [[nodiscard]] FailureConsensus& consensus(int rank) { return at(rank).consensus; }
   [[nodiscard]] ControlChannel& channel(int rank) { return at(rank).channel; }
   [[nodiscard]] const std::optional<CollectiveFailure>& verdict(int rank) {
     return at(rank).verdict;
   }
-  [[nodiscard]] Inquiry::Clock::time_point now() const {
-    return Inquiry::Clock::time_point(1h + time_);
+  [[nodiscard]] FailureConsensus::Clock::time_point now() const {
+    return FailureConsensus::Clock::time_point(1h + time_);
   }
 
   /// The rank does nothing, and its messages get lost.
@@ -54,7 +54,7 @@ class Cluster {
   }
   void lose(int by, int of, int error) {
     channel(by).peer(of).gone = true;
-    inquiry(by).lose(of, error, now());
+    consensus(by).lose(of, error, now());
   }
 
   /// Runs until no rank has anything more to say.
@@ -66,7 +66,7 @@ class Cluster {
         if (const auto& reported = rank->channel.reported())
           rank->verdict = reported;
         else
-          rank->verdict = rank->inquiry.advance(now());
+          rank->verdict = rank->consensus.advance(now());
         if (rank->verdict) rank->channel.report(*rank->verdict);
       }
       while (!messages_.empty()) {
@@ -94,7 +94,7 @@ class Cluster {
   }
   [[nodiscard]] bool is_open() {
     for (auto& rank : ranks_)
-      if (!rank->stopped && rank->inquiry.is_open()) return true;
+      if (!rank->stopped && rank->consensus.is_open()) return true;
     return false;
   }
 
@@ -105,15 +105,14 @@ class Cluster {
                   [&cluster, r](int to, const ControlFrame& frame, std::string_view text) {
                     cluster.send(r, to, frame, text);
                   }),
-          inquiry(channel, names) {
-      channel.set_inquiry(
-          [this](int from, const ControlInbox::Message& message, Inquiry::Clock::time_point now) {
-            inquiry.take(from, message, now);
-          });
+          consensus(channel, names) {
+      channel.set_consensus(
+          [this](int from, const ControlInbox::Message& message,
+                 FailureConsensus::Clock::time_point now) { consensus.take(from, message, now); });
     }
     ActivityBoard board;
     ControlChannel channel;
-    Inquiry inquiry;
+    FailureConsensus consensus;
     bool stopped = false, is_mute = false;
     std::optional<CollectiveFailure> verdict;
   };
@@ -143,7 +142,7 @@ class Cluster {
 
 }  // namespace
 
-TEST_SUITE("inquiry") {
+TEST_SUITE("failure consensus") {
   TEST_CASE("a process that is killed is named by all, without any wait") {
     for (const int size : {2, 3, 5})
       for (int victim = 0; victim < size; ++victim) {
@@ -194,17 +193,17 @@ TEST_SUITE("inquiry") {
 
   TEST_CASE("a rank that misses one that is no partner learns from others what it is about") {
     Cluster cluster(20);
-    cluster.inquiry(0).miss(10, 30s, cluster.now());  // it is well
+    cluster.consensus(0).miss(10, 30s, cluster.now());  // it is well
     cluster.talk();
     for (int rank = 0; rank < 20; ++rank) CHECK_FALSE(cluster.verdict(rank));
     CHECK_FALSE(cluster.is_open());
     cluster.stop(10);
-    cluster.inquiry(0).miss(10, 30s, cluster.now());
+    cluster.consensus(0).miss(10, 30s, cluster.now());
     for (const Milliseconds time : {0ms, 1600ms, 3200ms}) cluster.talk_at(time);
     cluster.check_verdict(10, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
   }
 
-  TEST_CASE("a rank that dies after it has been heard, before its ballot, is not waited for") {
+  TEST_CASE("a rank that dies after it has been heard, before its vote, is not waited for") {
     for (const int size : {3, 12}) {
       Cluster cluster(size);
       cluster.mute(1);
@@ -217,16 +216,16 @@ TEST_SUITE("inquiry") {
     }
   }
 
-  TEST_CASE("words of an inquiry that is over begin no other one") {
+  TEST_CASE("words of a round that is over begin no other one") {
     Cluster cluster(3);
-    cluster.inquiry(0).miss(1, 30s, cluster.now());
+    cluster.consensus(0).miss(1, 30s, cluster.now());
     cluster.talk();
     CHECK_FALSE(cluster.is_open());
     const FrameBytes bytes = ControlFrame{.type = ControlFrame::Type::doubt, .extra = 1}.encode();
     const std::string late(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     CHECK(cluster.channel(2).take(1, late, cluster.now()));
     CHECK_FALSE(cluster.is_open());
-    cluster.inquiry(1).miss(2, 30s, cluster.now());
+    cluster.consensus(1).miss(2, 30s, cluster.now());
     CHECK(cluster.is_open());
   }
 
@@ -234,10 +233,10 @@ TEST_SUITE("inquiry") {
     for (const int size : {2, 4}) {
       Cluster cluster(size);
       cluster.stop(1);
-      cluster.inquiry(0).miss(1, 30s, cluster.now());
+      cluster.consensus(0).miss(1, 30s, cluster.now());
       cluster.talk();
       CHECK_FALSE(cluster.verdict(0));
-      CHECK(cluster.inquiry(0).due() == cluster.now() + Inquiry::time_to_answer);
+      CHECK(cluster.consensus(0).due() == cluster.now() + FailureConsensus::time_to_answer);
       cluster.talk_at(1499ms);
       CHECK_FALSE(cluster.verdict(0));
       cluster.talk_at(1500ms);
@@ -246,12 +245,12 @@ TEST_SUITE("inquiry") {
   }
 
   TEST_CASE("many ranks have longer to answer") {
-    CHECK(Inquiry::time_for(2) == 1500ms);
-    CHECK(Inquiry::time_for(16) == 1500ms);
-    CHECK(Inquiry::time_for(256) == 7500ms);
+    CHECK(FailureConsensus::time_for(2) == 1500ms);
+    CHECK(FailureConsensus::time_for(16) == 1500ms);
+    CHECK(FailureConsensus::time_for(256) == 7500ms);
     Cluster cluster(24);
     cluster.stop(1);
-    cluster.inquiry(0).miss(1, 30s, cluster.now());
+    cluster.consensus(0).miss(1, 30s, cluster.now());
     cluster.talk();
     cluster.talk_at(1699ms);
     CHECK_FALSE(cluster.verdict(0));
@@ -261,11 +260,11 @@ TEST_SUITE("inquiry") {
 
   TEST_CASE("a false alarm ends with nothing, and leaves nothing behind") {
     Cluster cluster(3);
-    cluster.inquiry(0).miss(1, 30s, cluster.now());
+    cluster.consensus(0).miss(1, 30s, cluster.now());
     cluster.talk();
     for (int rank = 0; rank < 3; ++rank) CHECK_FALSE(cluster.verdict(rank));
     CHECK_FALSE(cluster.is_open());
-    CHECK(cluster.inquiry(0).due() == Inquiry::Clock::time_point::max());
+    CHECK(cluster.consensus(0).due() == FailureConsensus::Clock::time_point::max());
     cluster.kill(2);
     cluster.talk();
     cluster.check_verdict(2, "closed the connection");
@@ -286,13 +285,13 @@ TEST_SUITE("inquiry") {
 
   TEST_CASE("a connection for data that breaks, too") {
     Cluster cluster(3);
-    cluster.inquiry(2).lose_data(0, ECONNRESET, cluster.now());
+    cluster.consensus(2).lose_data(0, ECONNRESET, cluster.now());
     cluster.talk();
     cluster.check_verdict(-1,
                           "the connection between rank 0 and rank 2 broke: Connection reset by "
                           "peer; other workers hear both");
     Cluster two(2);
-    two.inquiry(1).lose_data(0, 0, two.now());
+    two.consensus(1).lose_data(0, 0, two.now());
     two.talk();
     two.check_verdict(
         -1, "the connection between rank 0 and rank 1 broke: it was closed; both processes live");
@@ -301,7 +300,7 @@ TEST_SUITE("inquiry") {
   TEST_CASE("when only one direction between two ranks is cut, all say the same") {
     Cluster cluster(3);
     cluster.cut(2, 0);
-    cluster.inquiry(0).miss(2, 30s, cluster.now());
+    cluster.consensus(0).miss(2, 30s, cluster.now());
     for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
     cluster.check_verdict(
         -1,
@@ -313,7 +312,7 @@ TEST_SUITE("inquiry") {
     for (const int size : {2, 3}) {
       Cluster cluster(size);
       for (int other = 1; other < size; ++other) cluster.cut(0, other);
-      cluster.inquiry(1).miss(0, 30s, cluster.now());
+      cluster.consensus(1).miss(0, 30s, cluster.now());
       for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
       cluster.check_verdict(0, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
     }
@@ -325,28 +324,27 @@ TEST_SUITE("inquiry") {
       cluster.cut(2, other);
       cluster.cut(other, 2);
     }
-    cluster.inquiry(0).miss(2, 30s, cluster.now());
-    cluster.inquiry(2).miss(0, 30s, cluster.now());
+    cluster.consensus(0).miss(2, 30s, cluster.now());
+    cluster.consensus(2).miss(0, 30s, cluster.now());
     for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
     for (int rank = 0; rank < 3; ++rank) CHECK(cluster.verdict(rank)->failed_rank == 2);
   }
 
-  TEST_CASE(
-      "a ballot waits until it is known whether a process lives that has lost its connection") {
-    for (const auto process :
-         {Hearing::Process::lives, Hearing::Process::ended, Hearing::Process::unknown}) {
+  TEST_CASE("a vote waits until it is known whether a process lives that has lost its connection") {
+    for (const auto process : {PeerEvidence::Process::lives, PeerEvidence::Process::ended,
+                               PeerEvidence::Process::unknown}) {
       Cluster cluster(2);
       cluster.stop(1);
       cluster.lose(0, 1, ECONNRESET);
-      cluster.inquiry(0).look_for(1, true);
+      cluster.consensus(0).look_for(1, true);
       cluster.talk();
       CHECK_FALSE(cluster.verdict(0));
-      cluster.inquiry(0).found(1, process);
+      cluster.consensus(0).found(1, process);
       cluster.talk();
       REQUIRE(cluster.verdict(0));
-      CHECK(cluster.verdict(0)->failed_rank == (process == Hearing::Process::lives ? -1 : 1));
+      CHECK(cluster.verdict(0)->failed_rank == (process == PeerEvidence::Process::lives ? -1 : 1));
       CHECK((cluster.verdict(0)->reason.find("its process has ended") != std::string::npos) ==
-            (process == Hearing::Process::ended));
+            (process == PeerEvidence::Process::ended));
     }
   }
 
@@ -355,17 +353,17 @@ TEST_SUITE("inquiry") {
     cluster.channel(1).say_goodbye();
     cluster.talk();
     cluster.stop(1);
-    cluster.inquiry(0).lose_data(1, 0, cluster.now());
+    cluster.consensus(0).lose_data(1, 0, cluster.now());
     cluster.talk();
     CHECK_FALSE(cluster.verdict(0));
     CHECK_FALSE(cluster.verdict(2));
     CHECK_FALSE(cluster.is_open());
   }
 
-  TEST_CASE("a loss after the ballot is cast is looked into again") {
+  TEST_CASE("a loss after the vote is cast is looked into again") {
     Cluster cluster(3);
     cluster.stop(2);
-    cluster.inquiry(0).miss(2, 30s, cluster.now());
+    cluster.consensus(0).miss(2, 30s, cluster.now());
     cluster.talk();
     cluster.kill(2);
     cluster.talk();

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/protocol/ballot.hpp"
+#include "lockstep/collectives/protocol/vote_tally.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,12 +12,12 @@
 
 using namespace lockstep;
 using namespace lockstep::detail;
-using Kind = Hearing::Kind;
-using Process = Hearing::Process;
+using Kind = PeerEvidence::Kind;
+using Process = PeerEvidence::Process;
 
 namespace {
 
-constexpr Hearing heard{Kind::heard}, reset{Kind::broken, ECONNRESET}, closed{Kind::closed},
+constexpr PeerEvidence heard{Kind::heard}, reset{Kind::broken, ECONNRESET}, closed{Kind::closed},
     left{Kind::left}, silent{Kind::silent, 30'000}, unanswered{};
 
 std::vector<std::string> names(int size) {
@@ -26,22 +26,22 @@ std::vector<std::string> names(int size) {
   return result;
 }
 
-/// Checks what each rank concludes from `ballots` (an empty one is missing).
-std::vector<std::optional<CollectiveFailure>> verdicts(const std::vector<Ballot>& ballots) {
+/// Checks what each rank concludes from `votes` (an empty one is missing).
+std::vector<std::optional<CollectiveFailure>> verdicts(const std::vector<Vote>& votes) {
   std::vector<std::optional<CollectiveFailure>> result;
-  for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
-    if (ballots[rank].empty()) continue;
-    Ballots mine(static_cast<int>(rank), names(static_cast<int>(ballots.size())));
-    for (std::size_t from = 0; from < ballots.size(); ++from)
-      if (!ballots[from].empty()) mine.add(static_cast<int>(from), ballots[from]);
+  for (std::size_t rank = 0; rank < votes.size(); ++rank) {
+    if (votes[rank].empty()) continue;
+    VoteTally mine(static_cast<int>(rank), names(static_cast<int>(votes.size())));
+    for (std::size_t from = 0; from < votes.size(); ++from)
+      if (!votes[from].empty()) mine.add(static_cast<int>(from), votes[from]);
     CHECK(mine.are_complete());
     result.push_back(mine.verdict());
   }
   return result;
 }
 
-void check_all(const std::vector<Ballot>& ballots, int failed, const std::string& reason) {
-  for (const auto& verdict : verdicts(ballots)) {
+void check_all(const std::vector<Vote>& votes, int failed, const std::string& reason) {
+  for (const auto& verdict : verdicts(votes)) {
     REQUIRE(verdict);
     CHECK(verdict->failed_rank == failed);
     CHECK(verdict->reason == reason);
@@ -51,7 +51,7 @@ void check_all(const std::vector<Ballot>& ballots, int failed, const std::string
 
 }  // namespace
 
-TEST_SUITE("ballot") {
+TEST_SUITE("vote tally") {
   TEST_CASE("all are well") {
     for (const auto& verdict :
          verdicts({{heard, heard, heard}, {heard, heard, heard}, {heard, heard, heard}}))
@@ -60,7 +60,7 @@ TEST_SUITE("ballot") {
   }
 
   TEST_CASE("a rank that no other one hears has failed") {
-    const Hearing ended{Kind::broken, ECONNRESET, Process::ended};
+    const PeerEvidence ended{Kind::broken, ECONNRESET, Process::ended};
     check_all({{heard, heard, reset}, {heard, heard, ended}, {}}, 2,
               "lost the connection (Connection reset by peer); its process has ended");
     check_all({{heard, heard, closed}, {heard, heard, reset}, {}}, 2, "closed the connection");
@@ -89,16 +89,16 @@ TEST_SUITE("ballot") {
         {{heard, heard, silent}, {heard, heard, heard}, {heard, heard, heard}}, -1,
         "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
         "(CommunicationOptions::timeout), as rank 0 hears it; other workers hear both");
-    const Hearing data{Kind::data_broken, ECONNRESET};
+    const PeerEvidence data{Kind::data_broken, ECONNRESET};
     check_all({{heard, heard, heard}, {heard, heard, data}, {heard, heard, heard}}, -1,
               "the connection between rank 1 and rank 2 broke: Connection reset by peer; other "
               "workers hear both");
   }
 
   TEST_CASE("where only large questions have no answer, the network is to blame, and no rank") {
-    const Hearing narrow{Kind::narrow};
-    const auto check = [](const std::vector<Ballot>& ballots, const std::string& between) {
-      for (const auto& verdict : verdicts(ballots)) {
+    const PeerEvidence narrow{Kind::narrow};
+    const auto check = [](const std::vector<Vote>& votes, const std::string& between) {
+      for (const auto& verdict : verdicts(votes)) {
         REQUIRE(verdict);
         CHECK(verdict->failed_rank == -1);
         CHECK(verdict->reason.starts_with("the network between " + between +
@@ -118,7 +118,7 @@ TEST_SUITE("ballot") {
     check_all({{heard, {Kind::broken, ECONNRESET, Process::refused}}, {}}, 1,
               "lost the connection (Connection reset by peer); its port refuses calls: its process "
               "has ended, or a firewall refuses them");
-    const Hearing lives{Kind::broken, ECONNRESET, Process::lives};
+    const PeerEvidence lives{Kind::broken, ECONNRESET, Process::lives};
     const std::string reason =
         "the connection between rank 0 and rank 1 broke: Connection reset by peer; both "
         "processes live";
@@ -131,8 +131,8 @@ TEST_SUITE("ballot") {
               "hears none of the other workers any more: its network is cut, or all of them hang");
     check_all({{}, {closed, heard, closed}, {}}, 0,  // but those ended
               "closed the connection; lost as well: rank 2");
-    // Rank 0 has spoken before the way was cut, and its ballot does not come.
-    Ballots late(1, names(3));
+    // Rank 0 has spoken before the way was cut, and its vote does not come.
+    VoteTally late(1, names(3));
     late.add(1, {heard, heard, silent});
     CHECK_FALSE(late.are_complete());
     REQUIRE(late.verdict());
@@ -147,49 +147,49 @@ TEST_SUITE("ballot") {
 
   TEST_CASE("of many ranks, each votes on its partners") {
     constexpr int size = 12;  // whose partners are 1, 2, 4 and 8 to the left or right
-    std::vector<Ballot> ballots(size, Ballot(size));
+    std::vector<Vote> votes(size, Vote(size));
     for (int by = 0; by < size; ++by)
       for (int of = 0; of < size; ++of)
         if (by == of || are_control_partners(by, of, size))
-          ballots[static_cast<std::size_t>(by)][static_cast<std::size_t>(of)] = heard;
-    for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
+          votes[static_cast<std::size_t>(by)][static_cast<std::size_t>(of)] = heard;
+    for (const auto& verdict : verdicts(votes)) CHECK_FALSE(verdict);
 
     SUBCASE("a rank that is no partner has no vote, but may know how long the silence was") {
-      ballots[0][3] = silent;
-      for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
-      ballots[3].clear();
-      for (const std::size_t by : {1u, 2u, 4u, 5u, 7u, 11u}) ballots[by][3] = unanswered;
-      check_all(ballots, 3, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+      votes[0][3] = silent;
+      for (const auto& verdict : verdicts(votes)) CHECK_FALSE(verdict);
+      votes[3].clear();
+      for (const std::size_t by : {1u, 2u, 4u, 5u, 7u, 11u}) votes[by][3] = unanswered;
+      check_all(votes, 3, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
     }
     SUBCASE("one that has lost one of six is not to blame") {
-      ballots[3][4] = ballots[4][3] = reset;
-      check_all(ballots, -1,
+      votes[3][4] = votes[4][3] = reset;
+      check_all(votes, -1,
                 "the connection between rank 3 and rank 4 broke: Connection reset by peer; other "
                 "workers hear both");
     }
-    SUBCASE("a ballot that is missing is waited for, whichever rank hears the other") {
-      Ballots mine(0, names(size));
+    SUBCASE("a vote that is missing is waited for, whichever rank hears the other") {
+      VoteTally mine(0, names(size));
       for (int from = 0; from < size; ++from)
-        if (from != 6) mine.add(from, ballots[static_cast<std::size_t>(from)]);
+        if (from != 6) mine.add(from, votes[static_cast<std::size_t>(from)]);
       CHECK_FALSE(mine.are_complete());  // rank 0 itself does not hear it
-      mine.add(6, ballots[6]);
+      mine.add(6, votes[6]);
       CHECK(mine.are_complete());
     }
     SUBCASE("the judge is the lowest that has lost no living partner") {
-      ballots[0][1] = ballots[1][0] = reset;
+      votes[0][1] = votes[1][0] = reset;
       for (const int rank : {0, 1, 7}) {
-        Ballots mine(rank, names(size));
+        VoteTally mine(rank, names(size));
         for (int from = 0; from < size; ++from)
-          mine.add(from, ballots[static_cast<std::size_t>(from)]);
+          mine.add(from, votes[static_cast<std::size_t>(from)]);
         CHECK(mine.judge() == 2);
       }
     }
     SUBCASE("the last of a part names all that it has lost") {
-      const std::vector<Ballot> all = ballots;
-      for (Ballot& ballot : ballots) ballot.clear();
-      ballots[3] = all[3];
-      for (const std::size_t of : {1u, 2u, 4u, 5u, 7u, 11u}) ballots[3][of] = closed;
-      check_all(ballots, 1,
+      const std::vector<Vote> all = votes;
+      for (Vote& vote : votes) vote.clear();
+      votes[3] = all[3];
+      for (const std::size_t of : {1u, 2u, 4u, 5u, 7u, 11u}) votes[3][of] = closed;
+      check_all(votes, 1,
                 "closed the connection; lost as well: rank 2, rank 4, rank 5, rank 7, rank 11");
     }
   }
@@ -201,11 +201,11 @@ TEST_SUITE("ballot") {
       for (int rank = 0; rank < size; ++rank)
         hosts.push_back("rank " + std::to_string(rank) + " (" + std::string(length, 'h') +
                         ":2222)");
-      Ballots mine(3, hosts);
-      Ballot ballot(size, heard);  // of one that has lost all of its partners, which are eleven
+      VoteTally mine(3, hosts);
+      Vote vote(size, heard);  // of one that has lost all of its partners, which are eleven
       for (int of = 0; of < size; ++of)
-        if (are_control_partners(3, of, size)) ballot[static_cast<std::size_t>(of)] = closed;
-      mine.add(3, ballot);
+        if (are_control_partners(3, of, size)) vote[static_cast<std::size_t>(of)] = closed;
+      mine.add(3, vote);
       const auto verdict = mine.verdict();
       REQUIRE(verdict);
       CHECK(verdict->reason.size() <= ControlFrame::longest);
@@ -219,11 +219,11 @@ TEST_SUITE("ballot") {
 
   TEST_CASE("the judge is heard by all, and waits until they have voted") {
     // 0 and 2 have lost each other.
-    Ballots of_0(0, names(3)), of_1(1, names(3));
+    VoteTally of_0(0, names(3)), of_1(1, names(3));
     of_0.add(0, {heard, heard, reset});
     CHECK_FALSE(of_0.are_complete());
     of_0.add(1, {heard, heard, heard});
-    CHECK_FALSE(of_0.are_complete());  // the ballot of 2, which only 1 hears
+    CHECK_FALSE(of_0.are_complete());  // the vote of 2, which only 1 hears
     CHECK(of_0.judge() == 1);
     of_1.add(0, {heard, heard, reset});
     of_1.add(1, {heard, heard, heard});

@@ -19,15 +19,15 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// lives further up on the same thread's stack, the destructor can leave the report to its peers to
 /// that object, whose owner catches the exception and so knows the message. If the program handles
 /// the exception itself, the peers are told two seconds later, without the message.
-class LastWords {
+class ExitReport {
  public:
   /// Tells why this process ends. It is called once, and must not throw.
   using Tell = std::function<void(std::string_view reason, ExitCode code)>;
 
-  LastWords() noexcept : outer_(std::exchange(innermost(), this)) {}
-  LastWords(const LastWords&) = delete;
-  LastWords& operator=(const LastWords&) = delete;
-  ~LastWords();
+  ExitReport() noexcept : outer_(std::exchange(innermost(), this)) {}
+  ExitReport(const ExitReport&) = delete;
+  ExitReport& operator=(const ExitReport&) = delete;
+  ~ExitReport();
 
   /// False if no such object exists. Throws std::system_error if the system has no thread left.
   [[nodiscard]] static bool leave(Tell tell);
@@ -46,9 +46,9 @@ class LastWords {
 
   void keep(Tell tell);
 
-  static LastWords*& innermost() noexcept;
+  static ExitReport*& innermost() noexcept;
 
-  LastWords* outer_;
+  ExitReport* outer_;
   std::mutex mutex_;
   std::condition_variable_any stopped_;
   std::vector<Tell> left_;
@@ -58,5 +58,5 @@ class LastWords {
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/core/last_words.ipp"
+#include "lockstep/core/exit_report.ipp"
 #endif

@@ -2,22 +2,22 @@
 
 #include <stop_token>
 
-#include "lockstep/core/last_words.hpp"
+#include "lockstep/core/exit_report.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE LastWords::~LastWords() {
+LOCKSTEP_INLINE ExitReport::~ExitReport() {
   say(unknown_reason, ExitCode::failure);
   innermost() = outer_;
 }
 
-LOCKSTEP_INLINE bool LastWords::leave(Tell tell) {
+LOCKSTEP_INLINE bool ExitReport::leave(Tell tell) {
   if (innermost() == nullptr) return false;
   innermost()->keep(std::move(tell));
   return true;
 }
 
-LOCKSTEP_INLINE void LastWords::say(std::string_view reason, ExitCode code) noexcept {
+LOCKSTEP_INLINE void ExitReport::say(std::string_view reason, ExitCode code) noexcept {
   std::vector<Tell> left;
   {
     const std::lock_guard lock(mutex_);
@@ -26,7 +26,7 @@ LOCKSTEP_INLINE void LastWords::say(std::string_view reason, ExitCode code) noex
   for (const Tell& tell : left) tell(reason, code);
 }
 
-LOCKSTEP_INLINE void LastWords::keep(Tell tell) {
+LOCKSTEP_INLINE void ExitReport::keep(Tell tell) {
   deadline_ = {};  // joins the thread of an earlier one
   deadline_ = std::jthread([this](const std::stop_token& stop) {
     {
@@ -39,8 +39,8 @@ LOCKSTEP_INLINE void LastWords::keep(Tell tell) {
   left_.push_back(std::move(tell));
 }
 
-LOCKSTEP_INLINE LastWords*& LastWords::innermost() noexcept {
-  thread_local LastWords* words = nullptr;
+LOCKSTEP_INLINE ExitReport*& ExitReport::innermost() noexcept {
+  thread_local ExitReport* words = nullptr;
   return words;
 }
 

@@ -14,37 +14,37 @@
 #include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/hearing.hpp"
+#include "lockstep/collectives/protocol/peer_evidence.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The ballots that a rank has, and the verdict that follows from them. Two ranks with the same
-/// ballots come to the same verdict.
+/// The votes that a rank has, and the verdict that follows from them. Two ranks with the same
+/// votes come to the same verdict.
 ///
 /// A rank that most of its partners do not hear has failed. If there is no such rank, two ranks
 /// have lost each other although others hear both: the connection between them is at fault, and
 /// neither rank is blamed.
-class Ballots {
+class VoteTally {
  public:
-  Ballots(int rank, std::vector<std::string> names)
-      : rank_(rank), names_(std::move(names)), ballots_(names_.size()) {
+  VoteTally(int rank, std::vector<std::string> names)
+      : rank_(rank), names_(std::move(names)), votes_(names_.size()) {
     for (int distance = 1; distance < size(); ++distance)
       if (are_control_partners(0, distance, size())) distances_.push_back(distance);
   }
 
   void clear() {
-    for (auto& ballot : ballots_) ballot.reset();
+    for (auto& vote : votes_) vote.reset();
   }
-  void add(int from, Ballot ballot) { ballots_[index(from)] = std::move(ballot); }
-  [[nodiscard]] bool has(int from) const { return ballots_[index(from)].has_value(); }
+  void add(int from, Vote vote) { votes_[index(from)] = std::move(vote); }
+  [[nodiscard]] bool has(int from) const { return votes_[index(from)].has_value(); }
 
-  /// Whether the ballots of all ranks that this one hears, itself or through others, have come.
+  /// Whether the votes of all ranks that this one hears, itself or through others, have come.
   [[nodiscard]] bool are_complete() const {
-    // Of the most common case, which is asked for after each of many ballots.
+    // Of the most common case, which is asked for after each of many votes.
     if (has(rank_) && !all_partners_of(rank_, [&](int other) {
-          return !hearing(rank_, other).is_heard() || has(other);
+          return !evidence(rank_, other).is_heard() || has(other);
         }))
       return false;
     for (const int other : reached())
@@ -52,15 +52,15 @@ class Ballots {
     return true;
   }
 
-  /// The rank that pronounces the verdict when the ballots are complete: the lowest one that hears
+  /// The rank that pronounces the verdict when the votes are complete: the lowest one that hears
   /// all of its partners that can be reached, so that they hear it, and pass it on.
   [[nodiscard]] int judge() const {
     const std::vector<int> all = reached();
-    std::vector<char> is_reached(ballots_.size());
+    std::vector<char> is_reached(votes_.size());
     for (const int other : all) is_reached[index(other)] = 1;
     for (const int candidate : all)
       if (has(candidate) && all_partners_of(candidate, [&](int other) {
-            return !is_reached[index(other)] || hearing(candidate, other).is_heard();
+            return !is_reached[index(other)] || evidence(candidate, other).is_heard();
           }))
         return candidate;
     return all.front();
@@ -68,7 +68,9 @@ class Ballots {
 
   /// Empty when all ranks are well.
   [[nodiscard]] std::optional<CollectiveFailure> verdict() const {
-    const auto is_narrow = [](const Hearing& h) { return h.kind == Hearing::Kind::narrow; };
+    const auto is_narrow = [](const PeerEvidence& h) {
+      return h.kind == PeerEvidence::Kind::narrow;
+    };
     if (auto network = first_disconnected(is_narrow)) return network;
     if (hears_none()) return failed(rank_, hears_no_worker);
     std::vector<int> lost;
@@ -82,12 +84,12 @@ class Ballots {
       most = against;
     }
     if (worst >= 0) {
-      const Hearing evidence = evidence_against(worst);
-      if (size() == 2 && evidence.process == Hearing::Process::lives)
+      const PeerEvidence evidence = evidence_against(worst);
+      if (size() == 2 && evidence.process == PeerEvidence::Process::lives)
         return disconnected(1 - worst, worst, evidence);
       return failed(worst, reason(evidence) + as_well(lost, worst));
     }
-    return first_disconnected([](const Hearing& h) { return !h.is_well(); });
+    return first_disconnected([](const PeerEvidence& h) { return !h.is_well(); });
   }
 
  private:
@@ -95,15 +97,15 @@ class Ballots {
   [[nodiscard]] std::optional<CollectiveFailure> first_disconnected(Condition condition) const {
     for (int a = 0; a < size(); ++a)
       for (int b = 0; b < size(); ++b)
-        if (has(a) && are_control_partners(a, b, size()) && condition(hearing(a, b)))
-          return disconnected(a, b, hearing(a, b));
+        if (has(a) && are_control_partners(a, b, size()) && condition(evidence(a, b)))
+          return disconnected(a, b, evidence(a, b));
     return std::nullopt;
   }
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-  [[nodiscard]] int size() const { return static_cast<int>(ballots_.size()); }
-  [[nodiscard]] const Hearing& hearing(int by, int of) const {
-    return (*ballots_[index(by)])[index(of)];
+  [[nodiscard]] int size() const { return static_cast<int>(votes_.size()); }
+  [[nodiscard]] const PeerEvidence& evidence(int by, int of) const {
+    return (*votes_[index(by)])[index(of)];
   }
 
   template <class Condition>
@@ -117,13 +119,13 @@ class Ballots {
 
   // In the order of the ranks; at least this one.
   [[nodiscard]] std::vector<int> reached() const {
-    std::vector<char> is_reached(ballots_.size());
+    std::vector<char> is_reached(votes_.size());
     is_reached[index(rank_)] = 1;
     std::vector<int> result{rank_};
     for (std::size_t i = 0; i < result.size(); ++i)
       if (const int by = result[i]; has(by))
         (void)all_partners_of(by, [&](int of) {
-          if (!is_reached[index(of)] && hearing(by, of).is_heard()) {
+          if (!is_reached[index(of)] && evidence(by, of).is_heard()) {
             is_reached[index(of)] = 1;
             result.push_back(of);
           }
@@ -139,39 +141,39 @@ class Ballots {
     (void)all_partners_of(x, [&](int by) {
       if (!has(by)) return true;
       ++voters;
-      against += !hearing(by, x).is_heard() && hearing(by, x).kind != Hearing::Kind::left;
+      against += !evidence(by, x).is_heard() && evidence(by, x).kind != PeerEvidence::Kind::left;
       return true;
     });
     return {against, voters};
   }
 
   // Whether this rank hears none of at least two partners, though none closed its connection. Nor
-  // does it hear one from which no ballot comes: the way was cut after that one had spoken.
+  // does it hear one from which no vote comes: the way was cut after that one had spoken.
   [[nodiscard]] bool hears_none() const {
     return size() >= 3 && has(rank_) && all_partners_of(rank_, [&](int other) {
-             const Hearing& h = hearing(rank_, other);
+             const PeerEvidence& h = evidence(rank_, other);
              return h.is_quiet() || (h.is_heard() && !has(other));
            });
   }
 
-  // The most telling fact that any ballot has: the end of the process, else of a connection, else
+  // The most telling fact that any vote has: the end of the process, else of a connection, else
   // silence.
-  [[nodiscard]] Hearing evidence_against(int x) const {
-    const auto weight = [](const Hearing& h) {
-      const int of_kind = h.kind == Hearing::Kind::closed   ? 3
-                          : h.kind == Hearing::Kind::broken ? 2
-                          : h.kind == Hearing::Kind::silent ? 1
-                                                            : 0;
-      return of_kind + (h.process == Hearing::Process::lives ? 10 : 0) +
-             (h.process == Hearing::Process::refused ? 20 : 0) +
-             (h.process == Hearing::Process::ended ? 30 : 0);
+  [[nodiscard]] PeerEvidence evidence_against(int x) const {
+    const auto weight = [](const PeerEvidence& h) {
+      const int of_kind = h.kind == PeerEvidence::Kind::closed   ? 3
+                          : h.kind == PeerEvidence::Kind::broken ? 2
+                          : h.kind == PeerEvidence::Kind::silent ? 1
+                                                                 : 0;
+      return of_kind + (h.process == PeerEvidence::Process::lives ? 10 : 0) +
+             (h.process == PeerEvidence::Process::refused ? 20 : 0) +
+             (h.process == PeerEvidence::Process::ended ? 30 : 0);
     };
-    Hearing result;
+    PeerEvidence result;
     int heaviest = -1;
     for (int by = 0; by < size(); ++by) {
-      if (by == x || !has(by) || hearing(by, x).is_heard()) continue;  // also of no partner
-      const Hearing& h = hearing(by, x);
-      const bool is_longer = h.kind == Hearing::Kind::silent && h.detail > result.detail;
+      if (by == x || !has(by) || evidence(by, x).is_heard()) continue;  // also of no partner
+      const PeerEvidence& h = evidence(by, x);
+      const bool is_longer = h.kind == PeerEvidence::Kind::silent && h.detail > result.detail;
       if (weight(h) > heaviest || (weight(h) == heaviest && is_longer)) {
         result = h;
         heaviest = weight(h);
@@ -186,30 +188,30 @@ class Ballots {
     return std::generic_category().message(error);
   }
 
-  [[nodiscard]] static std::string what_happened(const Hearing& h) {
+  [[nodiscard]] static std::string what_happened(const PeerEvidence& h) {
     switch (h.kind) {
-      case Hearing::Kind::silent:
+      case PeerEvidence::Kind::silent:
         return was_silent(h.detail);
-      case Hearing::Kind::unanswered:
-      case Hearing::Kind::narrow:
+      case PeerEvidence::Kind::unanswered:
+      case PeerEvidence::Kind::narrow:
         return does_not_answer;
-      case Hearing::Kind::broken:
-      case Hearing::Kind::data_broken:
+      case PeerEvidence::Kind::broken:
+      case PeerEvidence::Kind::data_broken:
         if (h.detail != 0) return lost_the_connection(fault(h.detail));
         break;
-      case Hearing::Kind::closed:
-      case Hearing::Kind::heard:
-      case Hearing::Kind::left:
+      case PeerEvidence::Kind::closed:
+      case PeerEvidence::Kind::heard:
+      case PeerEvidence::Kind::left:
         break;
     }
     return closed_the_connection;
   }
 
-  [[nodiscard]] static std::string reason(const Hearing& h) {
+  [[nodiscard]] static std::string reason(const PeerEvidence& h) {
     const char* process = "";
-    if (h.process == Hearing::Process::ended) process = process_has_ended;
-    if (h.process == Hearing::Process::refused) process = port_refuses;
-    if (h.process == Hearing::Process::lives) process = process_lives;
+    if (h.process == PeerEvidence::Process::ended) process = process_has_ended;
+    if (h.process == PeerEvidence::Process::refused) process = port_refuses;
+    if (h.process == PeerEvidence::Process::lives) process = process_lives;
     return what_happened(h) + process;
   }
 
@@ -237,11 +239,11 @@ class Ballots {
     return failure;
   }
 
-  [[nodiscard]] CollectiveFailure disconnected(int a, int b, const Hearing& h) const {
+  [[nodiscard]] CollectiveFailure disconnected(int a, int b, const PeerEvidence& h) const {
     const char* const others = size() > 2 ? others_hear_both : both_live;
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
-    if (h.kind == Hearing::Kind::narrow)
+    if (h.kind == PeerEvidence::Kind::narrow)
       return failed(-1,
                     concat({"the network between ", first, " and ", second, loses_large_packets}));
     if (h.is_quiet())
@@ -255,7 +257,7 @@ class Ballots {
   int rank_;
   std::vector<std::string> names_;  // by rank
   std::vector<int> distances_;      // of a rank's partners, round the circle
-  std::vector<std::optional<Ballot>> ballots_;
+  std::vector<std::optional<Vote>> votes_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -27,7 +27,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 ///   little longer, so that the error names the rank that hangs.
 /// Every five seconds a report says which rank keeps this one waiting, and what it is doing. If
 /// that rank waits itself, the report names the rank at the end of the chain.
-class Patience {
+class WaitPolicy {
  public:
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
@@ -52,7 +52,7 @@ class Patience {
     bool is_silence = false;                     ///< the reason for that
   };
 
-  Patience(const Waiter& waiter, Clock::time_point now)
+  WaitPolicy(const Waiter& waiter, Clock::time_point now)
       : waiter_(waiter),
         interval_(look_interval(waiter.timeout)),
         begin_(now),

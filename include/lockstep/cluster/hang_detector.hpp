@@ -20,9 +20,9 @@ struct HungWorker {
   std::string why{};  ///< in that peer's words
 };
 
-/// Collects what the workers of a launcher say about each other. Accusations of a worker that ends
+/// Collects what the workers of a launcher say about each other. HangDetector of a worker that ends
 /// by itself are dropped. Times are those of the launcher and its workers, which share a clock.
-class Accusations {
+class HangDetector {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -30,7 +30,7 @@ class Accusations {
   /// about to end has ended.
   static constexpr std::chrono::milliseconds time_to_settle{1000};
 
-  explicit Accusations(std::size_t workers) : places_(workers) {}
+  explicit HangDetector(std::size_t workers) : places_(workers) {}
 
   /// The worker's process begins, as its first one or as a successor.
   void began(int worker, Clock::time_point now) {
