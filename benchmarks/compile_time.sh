@@ -38,7 +38,9 @@ row() { # NAME BUDGET ALLOCATION COMMAND...
   shift 3
   if [[ $check == yes ]]; then
     budget=$allocation
-    figure=$("$@" 2>&1 >/dev/null | awk '/^ TOTAL/ { sum += $NF ~ /k$/ ? $NF / 1024 : $NF } END { print sum + 0 }')
+    "$@" >/dev/null 2>"$out/report" || { cat "$out/report" >&2 && exit 1; }
+    figure=$(awk '/^ TOTAL/ { sum += $NF ~ /k$/ ? $NF / 1024 : $NF } END { print sum + 0 }' "$out/report")
+    [[ $figure != 0 ]] || { echo 'compile_time.sh: --check needs g++, which says what it allocates' >&2 && exit 1; }
   else
     read -r figure memory < <("$out/measure" "$runs" "$@")
   fi

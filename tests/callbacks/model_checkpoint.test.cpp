@@ -25,8 +25,6 @@
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
-using lockstep_test::contains;
-using lockstep_test::message_of;
 using namespace lockstep_test;
 
 namespace {

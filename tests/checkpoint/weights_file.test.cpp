@@ -24,9 +24,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using lockstep_test::Finished;
-using lockstep_test::has_python_modules;
-using lockstep_test::run_python;
 
 namespace {
 

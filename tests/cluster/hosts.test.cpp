@@ -21,9 +21,6 @@
 
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::contains;
-using lockstep_test::count;
-using lockstep_test::TemporaryFolder;
 
 namespace {
 

@@ -20,8 +20,6 @@
 using namespace lockstep_test;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using lockstep_test::contains;
-using lockstep_test::count;
 
 namespace {
 

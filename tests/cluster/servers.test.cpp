@@ -18,10 +18,7 @@
 
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::CapturedStderr;
-using lockstep_test::TemporaryFolder;
 using Clock = std::chrono::steady_clock;
-using lockstep_test::contains;
 
 namespace {
 

@@ -157,6 +157,8 @@ TEST_CASE("AnyCollective: a user's collective with nothing else has what every o
   CHECK(any.overlap() == Overlap::off);
   CHECK(any.board() == nullptr);
   CHECK(any.allocate(100).size() >= 100);
+  CHECK_THROWS_WITH_AS(any.wait(), "wait: this collective does not have it (AnyCollective::can)",
+                       Error);
   std::array<float, 1> floats{1};
   std::array<double, 1> doubles{1};
   std::array<std::int64_t, 1> integers{1};

@@ -139,43 +139,7 @@ struct SharingWithoutQuestion : MinimalCollective {
 };
 static_assert(!SharingCollective<SharingWithoutQuestion>);
 
-/// Counts the calls for each type.
-struct TypedCounts : MinimalCollective {
-  void all_reduce(std::span<float>, ReduceOp) { ++floats; }
-  void all_reduce(std::span<double>, ReduceOp) { ++doubles; }
-  void all_reduce(std::span<std::int64_t>, ReduceOp) { ++integers; }
-  void all_reduce(std::span<double>, std::span<float>) { ++floats; }
-  void all_reduce(std::span<double>, std::span<double>) { ++doubles; }
-  int floats = 0, doubles = 0, integers = 0;
-};
-
 }  // namespace
-
-TEST_CASE(
-    "collectives: numbers of a type that is known at run time go to the call for their type") {
-  TypedCounts counts;
-  std::vector<float> floats(3);
-  std::vector<double> doubles(3);
-  std::vector<std::int64_t> integers(3);
-  detail::all_reduce(counts, std::span(floats), ReduceOp::sum);
-  detail::all_reduce(counts, std::span(doubles), ReduceOp::max);
-  detail::all_reduce(counts, std::span(integers), ReduceOp::sum);
-  detail::all_reduce(counts, std::span<double>(), NumberSpan(std::span(floats)));
-  detail::all_reduce(counts, std::span<double>(), NumberSpan(std::span(doubles)));
-  CHECK(counts.floats == 2);
-  CHECK(counts.doubles == 2);
-  CHECK(counts.integers == 1);
-
-  TypedSharing sharing;
-  std::vector<float> taken;
-  detail::reduce_scatter_all_gather(sharing, doubles, std::span(floats),
-                                    [&](std::span<const double>, std::size_t,
-                                        std::span<const float> sums, std::span<float> results) {
-                                      results[0] = 7;
-                                      taken.assign(sums.begin(), sums.end());
-                                    });
-  CHECK(taken == std::vector<float>{7, 0, 0});  // (here, results and sums are the same memory)
-}
 
 TEST_CASE("collectives: concepts accept minimal models and reject near misses") {
   Ring<MinimalTransport> ring{MinimalTransport{}};

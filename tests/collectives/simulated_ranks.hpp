@@ -111,19 +111,19 @@ class SimulatedRank {
                       {operation_, 0, flow.bytes_to_receive()}};
     if (transfer.sent_frame.length > 0) transfer.sent_frame.sequence = link(to).sent++;
     transfer.received_frame.sequence = link(from).received;
-    detail::WaitPolicy patience(waiter(), network_.now());
+    detail::WaitPolicy policy(waiter(), network_.now());
     for (;;) {
       const bool sent = send_some(link(to), flow, transfer);
       const bool received = receive_some(from, flow, transfer);
-      if (sent || received) patience.moved(network_.now(), received);
+      if (sent || received) policy.moved(network_.now(), received);
       if (sent || received) continue;
       const bool sends = !transfer.has_sent(), receives = !transfer.has_received();
       if (!sends && !receives) break;
       if (cause_.is_set()) fail(cause_.get());
       for (const auto& [other, waits] : {std::pair(to, sends), std::pair(from, receives)})
         if (waits && link(other).data->is_at_end()) lose_data(other);
-      look(patience, receives ? from : -1, sends ? to : -1);
-      sleep(patience.left(network_.now()));
+      look(policy, receives ? from : -1, sends ? to : -1);
+      sleep(policy.left(network_.now()));
     }
     watch_.channel().set_awaited(-1);
     if (transfer.received_frame.length > 0) ++link(from).received;
@@ -208,11 +208,11 @@ class SimulatedRank {
     return failure;
   }
 
-  void look(detail::WaitPolicy& patience, int receiving, int sending) {
+  void look(detail::WaitPolicy& policy, int receiving, int sending) {
     const Time now = network_.now();
     watch_.channel().set_awaited(receiving >= 0 ? receiving : sending);
-    if (!patience.is_due(now)) return;
-    auto advice = patience.look(watch_.channel(), receiving, sending, now);
+    if (!policy.is_due(now)) return;
+    auto advice = policy.look(watch_.channel(), receiving, sending, now);
     if (!advice.failure) return;
     if (!advice.is_silence) fail(std::move(*advice.failure));
     watch_.miss(advice.failure->failed_rank, options_.timeout, now);

@@ -43,7 +43,7 @@ std::string after_startup(std::string_view bytes, std::size_t piece) {
     add(result, to, f, text);
   });
   FailureConsensus consensus(channel, {"a", "b", "c"});
-  channel.set_consensus(
+  channel.set_on_vote(
       [&](int from, const ControlInbox::Message& message, FailureConsensus::Clock::time_point now) {
         consensus.take(from, message, now);
       });

@@ -29,7 +29,6 @@
 
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::contains;
 
 namespace {
 
@@ -545,9 +544,6 @@ TEST_CASE(
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
 
 namespace {
-
-using lockstep_test::Authority;
-using lockstep_test::TemporaryFolder;
 
 Environment with_certificates(const Authority& authority, const TemporaryFolder& folder, int size) {
   for (int slot = 0; slot < size; ++slot) (void)authority.issue(slot);

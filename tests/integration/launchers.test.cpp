@@ -23,9 +23,6 @@
 
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::contains;
-using lockstep_test::file_text;
-using lockstep_test::TemporaryFolder;
 
 namespace {
 

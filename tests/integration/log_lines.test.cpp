@@ -17,7 +17,6 @@
 
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::TemporaryFolder;
 using Json = nlohmann::json;
 
 namespace {

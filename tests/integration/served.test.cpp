@@ -15,7 +15,6 @@
 
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::TemporaryFolder;
 
 namespace {
 

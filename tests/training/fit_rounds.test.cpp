@@ -40,11 +40,6 @@
 
 using namespace lockstep;
 using namespace lockstep_test;
-using lockstep_test::contains;
-using lockstep_test::Recorder;
-using lockstep_test::RowDataset;
-using lockstep_test::TemporaryFolder;
-using lockstep_test::TinyData;
 
 namespace {
 

@@ -30,10 +30,6 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using lockstep_test::free_addresses;
-using lockstep_test::patient_options;
-using lockstep_test::rethrow_first;
-using lockstep_test::run_threads;
 
 namespace {
 

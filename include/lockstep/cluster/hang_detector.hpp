@@ -20,8 +20,8 @@ struct HungWorker {
   std::string why{};  ///< in that peer's words
 };
 
-/// Collects what the workers of a launcher say about each other. HangDetector of a worker that ends
-/// by itself are dropped. Times are those of the launcher and its workers, which share a clock.
+/// Collects what the workers of a launcher say about each other. Accusations against a worker that
+/// ends by itself are dropped. Times are of the clock that the launcher and its workers share.
 class HangDetector {
  public:
   using Clock = std::chrono::steady_clock;

@@ -39,11 +39,11 @@ class Launcher {
         workers_(options.workers, options.servers, options.restarts, options.program,
                  options.arguments, options.hosts, remote_start(options)),
         servers_end_(workers_, options.failure_grace, options.stop_grace),
-        accusations_(static_cast<std::size_t>(options.workers + options.servers)) {
+        hang_detector_(static_cast<std::size_t>(options.workers + options.servers)) {
     set_log_place({.task = std::string(log_task_of_launcher), .run = workers_.run()});
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
     const auto now = Clock::now();
-    for (const Worker& worker : workers_) accusations_.began(worker.index, now);
+    for (const Worker& worker : workers_) hang_detector_.began(worker.index, now);
     workers_.start_all();
     if (options.restarts == 0) workers_.close_ports();
   }
@@ -77,8 +77,9 @@ class Launcher {
     if (note.kind == "at") {
       if (worker.process.is_remote()) worker.process.set_address(note.about);
     } else if (note.kind == "met") {
-      accusations_.met(worker.index,
-                       worker.process.is_remote() ? now : note.time());  // hosts have other clocks
+      hang_detector_.met(
+          worker.index,
+          worker.process.is_remote() ? now : note.time());  // hosts have other clocks
       worker.lost_another.reset();
     } else if (note.kind == "world") {
       elastic_.heed(note);
@@ -90,9 +91,9 @@ class Launcher {
       if (!worker.task.is_server) worker.lost_another = now;  // a server goes on
       if (other == nullptr) return;  // in an elastic job: they know each other by other addresses
       if (note.kind == "lost")
-        accusations_.lost(worker.index, other->index, std::string(note.text), now);
+        hang_detector_.lost(worker.index, other->index, std::string(note.text), now);
       if (note.kind == "missed")
-        accusations_.missed(worker.index, other->index, std::string(note.text), now);
+        hang_detector_.missed(worker.index, other->index, std::string(note.text), now);
     }
   }
 
@@ -127,7 +128,7 @@ class Launcher {
       const auto end = worker.process.reap();
       if (!end) continue;
       take_notes(worker);
-      accusations_.ended(worker.index);
+      hang_detector_.ended(worker.index);
       elastic_.ended(worker.index);
       worker.order = ++ended_;
       worker.end = *end;
@@ -196,7 +197,7 @@ class Launcher {
   }
 
   void start_again(Worker& worker) {
-    accusations_.began(worker.index, Clock::now());
+    hang_detector_.began(worker.index, Clock::now());
     workers_.start_again(worker);
   }
 
@@ -204,7 +205,7 @@ class Launcher {
 
   [[nodiscard]] Clock::time_point next_deadline() const {
     auto next = Clock::now() + std::chrono::minutes(1);
-    if (const auto due = accusations_.due()) next = std::min(next, *due);
+    if (const auto due = hang_detector_.due()) next = std::min(next, *due);
     if (const auto due = servers_end_.due()) next = std::min(next, *due);
     for (const Worker& worker : workers_) {
       if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
@@ -225,14 +226,14 @@ class Launcher {
         start_again(worker);
         worker.came_back = true;
       }
-    if (const auto hung = accusations_.verdict(now))
+    if (const auto hung = hang_detector_.verdict(now))
       kill_hung(workers_[hung->worker],
                 concat({"lost to ", workers_[hung->lost_to].name(), " (", hung->why, ")"}));
     for (Worker& worker : workers_)
       if (const auto due = hangs_at(worker); due && now >= *due)
         kill_hung(worker,
                   concat({"stopped (SIGSTOP) for ", duration_text(options_.stopped_grace)}));
-    if (!accusations_.due()) servers_end_.keep(now);
+    if (!hang_detector_.due()) servers_end_.keep(now);
     if (stage_.is(Stage::stopping) && now >= stage_.began() + options_.hung_grace)
       kill_those_that_delay_the_stop();
     if (const auto in_vain = all_wait_in_vain_since();
@@ -296,7 +297,7 @@ class Launcher {
   SignalPipe signals_;
   WorkerGroup workers_;
   ServersEnd servers_end_;
-  HangDetector accusations_;
+  HangDetector hang_detector_;
   ElasticJob elastic_;
   LaunchStage stage_;
   int ended_ = 0;

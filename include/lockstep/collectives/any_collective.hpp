@@ -17,12 +17,13 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Any Collective behind one type, by which strategies, the training step and the training loop
-/// know it, so that they are compiled once; can() says which optional operations it has. A policy's
-/// becomes one where it is connected (any_collective()).
+/// A Collective whose type is erased. Strategies, the training step and the loop use it, and are
+/// compiled once. can() says which optional operations it has. any_collective() makes one of what a
+/// policy connects.
 class AnyCollective {
  public:
   /// Which optional operations there are.
@@ -51,7 +52,7 @@ class AnyCollective {
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void barrier() = 0;
-  /// Of the threads of this process, where the ranks of several have one collective.
+  /// The barrier of this process's threads alone.
   virtual void team_barrier() { barrier(); }
   virtual void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept = 0;
   /// See ClosingCollective.
@@ -61,22 +62,32 @@ class AnyCollective {
   [[nodiscard]] virtual ActivityBoard* board() { return nullptr; }
 
   // For those that can.
-  virtual void reduce_scatter(std::span<double>, NumberSpan, TakeSums) {}
-  virtual void begin_reduce_scatter(std::span<const double>, ConstNumberSpan) {}
-  virtual void advance_reduce_scatter(std::size_t, TakeSums) {}
-  virtual void all_reduce_async(NumberSpan) {}
-  virtual void wait() {}
-  virtual void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {}
-  virtual void keep_residuals(std::span<const float>, std::span<float>) {}
-  virtual void reduce_scatter_blocks(NumberSpan) {}
-  virtual void reduce_scatter_blocks_async(NumberSpan) {}
-  virtual void all_gather_blocks(NumberSpan) {}
+  virtual void reduce_scatter(std::span<double>, NumberSpan, TakeSums) { cannot("reduce_scatter"); }
+  virtual void begin_reduce_scatter(std::span<const double>, ConstNumberSpan) {
+    cannot("begin_reduce_scatter");
+  }
+  virtual void advance_reduce_scatter(std::size_t, TakeSums) { cannot("advance_reduce_scatter"); }
+  virtual void all_reduce_async(NumberSpan) { cannot("all_reduce_async"); }
+  virtual void wait() { cannot("wait"); }
+  virtual void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {
+    cannot("reduce_scatter_all_gather");
+  }
+  virtual void keep_residuals(std::span<const float>, std::span<float>) {
+    cannot("keep_residuals");
+  }
+  virtual void reduce_scatter_blocks(NumberSpan) { cannot("reduce_scatter_blocks"); }
+  virtual void reduce_scatter_blocks_async(NumberSpan) { cannot("reduce_scatter_blocks_async"); }
+  virtual void all_gather_blocks(NumberSpan) { cannot("all_gather_blocks"); }
 
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap = Overlap::off) noexcept
       : rank_(rank), size_(size), can_(can), overlap_(overlap) {}
 
  private:
+  [[noreturn]] static void cannot(const char* operation) {
+    throw Error(concat({operation, ": this collective does not have it (AnyCollective::can)"}));
+  }
+
   int rank_;
   int size_;
   Abilities can_;
@@ -95,10 +106,16 @@ class CollectiveAdapter final : public AnyCollective {
         collective_(std::forward<Held>(collective)) {}
 
   void all_reduce(NumberSpan values, ReduceOp op) override {
-    detail::all_reduce(collective_, values, op);
+    if constexpr (requires { collective_.all_reduce(values, op); })
+      collective_.all_reduce(values, op);
+    else
+      visit_type(values.type(), [&]<class T>(T*) { collective_.all_reduce(values.as<T>(), op); });
   }
   void all_reduce(std::span<double> status, NumberSpan values) override {
-    detail::all_reduce(collective_, status, values);
+    if constexpr (requires { collective_.all_reduce(status, values); })
+      collective_.all_reduce(status, values);
+    else
+      typed(values, [&](auto span) { collective_.all_reduce(status, span); });
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
     collective_.broadcast(bytes, root);
@@ -129,40 +146,64 @@ class CollectiveAdapter final : public AnyCollective {
   void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) override {
     if constexpr (ScatteringCollective<C>)
       typed(values, [&](auto span) { collective_.reduce_scatter(status, span, f); });
+    else
+      AnyCollective::reduce_scatter(status, values, f);
   }
   void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) override {
     if constexpr (EarlyScatteringCollective<C>)
       typed(values, [&](auto span) { collective_.begin_reduce_scatter(status, span); });
+    else
+      AnyCollective::begin_reduce_scatter(status, values);
   }
   void advance_reduce_scatter(std::size_t ready, TakeSums f) override {
-    if constexpr (EarlyScatteringCollective<C>) collective_.advance_reduce_scatter(ready, f);
+    if constexpr (EarlyScatteringCollective<C>)
+      collective_.advance_reduce_scatter(ready, f);
+    else
+      AnyCollective::advance_reduce_scatter(ready, f);
   }
   void all_reduce_async(NumberSpan values) override {
     if constexpr (OverlappingCollective<C>)
       typed(values, [&](auto span) { collective_.all_reduce_async(span); });
+    else
+      AnyCollective::all_reduce_async(values);
   }
   void wait() override {
-    if constexpr (OverlappingCollective<C>) collective_.wait();
+    if constexpr (OverlappingCollective<C>)
+      collective_.wait();
+    else
+      AnyCollective::wait();
   }
   void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) override {
-    if constexpr (SharingCollective<C>)
-      detail::reduce_scatter_all_gather(collective_, status, values, f);
+    if constexpr (!SharingCollective<C>)
+      AnyCollective::reduce_scatter_all_gather(status, values, f);
+    else if constexpr (requires { collective_.reduce_scatter_all_gather(status, values, f); })
+      collective_.reduce_scatter_all_gather(status, values, f);
+    else
+      typed(values, [&](auto span) { collective_.reduce_scatter_all_gather(status, span, f); });
   }
-  void keep_residuals([[maybe_unused]] std::span<const float> values,
-                      [[maybe_unused]] std::span<float> residuals) override {
-    if constexpr (ResidualCollective<C>) collective_.keep_residuals(values, residuals);
+  void keep_residuals(std::span<const float> values, std::span<float> residuals) override {
+    if constexpr (ResidualCollective<C>)
+      collective_.keep_residuals(values, residuals);
+    else
+      AnyCollective::keep_residuals(values, residuals);
   }
   void reduce_scatter_blocks(NumberSpan values) override {
     if constexpr (ShardingCollective<C>)
       typed(values, [&](auto span) { collective_.reduce_scatter_blocks(span); });
+    else
+      AnyCollective::reduce_scatter_blocks(values);
   }
   void reduce_scatter_blocks_async(NumberSpan values) override {
     if constexpr (EarlyShardingCollective<C>)
       typed(values, [&](auto span) { collective_.reduce_scatter_blocks_async(span); });
+    else
+      AnyCollective::reduce_scatter_blocks_async(values);
   }
   void all_gather_blocks(NumberSpan values) override {
     if constexpr (ShardingCollective<C>)
       typed(values, [&](auto span) { collective_.all_gather_blocks(span); });
+    else
+      AnyCollective::all_gather_blocks(values);
   }
 
  private:
@@ -203,7 +244,8 @@ template <class C>
   requires Collective<std::remove_reference_t<C>>
 [[nodiscard]] std::shared_ptr<AnyCollective> any_collective(C&& collective) {
   if constexpr (std::derived_from<std::remove_reference_t<C>, AnyCollective>) {
-    static_assert(std::is_lvalue_reference_v<C>);
+    static_assert(std::is_lvalue_reference_v<C>,
+                  "lockstep: an AnyCollective is passed by reference, or as a shared_ptr");
     return {std::shared_ptr<void>(), &collective};
   } else {
     return std::make_shared<detail::CollectiveAdapter<C>>(std::forward<C>(collective));

@@ -209,36 +209,4 @@ concept EarlyShardingCollective =
       collective.reduce_scatter_blocks_async(doubles);
     };
 
-namespace detail {
-
-/// all_reduce of numbers whose type is known at run time, by any Collective.
-template <Collective C>
-void all_reduce(C& collective, NumberSpan values, ReduceOp op) {
-  if constexpr (requires { collective.all_reduce(values, op); })
-    collective.all_reduce(values, op);
-  else
-    visit_type(values.type(), [&]<class T>(T*) { collective.all_reduce(values.as<T>(), op); });
-}
-template <Collective C>
-void all_reduce(C& collective, std::span<double> status, NumberSpan values) {
-  if constexpr (requires { collective.all_reduce(status, values); })
-    collective.all_reduce(status, values);
-  else if (values.type() == DataType::float32)
-    collective.all_reduce(status, values.as<float>());
-  else
-    collective.all_reduce(status, values.as<double>());
-}
-template <SharingCollective C>
-void reduce_scatter_all_gather(C& collective, std::span<double> status, NumberSpan values,
-                               UseSums f) {
-  if constexpr (requires { collective.reduce_scatter_all_gather(status, values, f); })
-    collective.reduce_scatter_all_gather(status, values, f);
-  else if (values.type() == DataType::float32)
-    collective.reduce_scatter_all_gather(status, values.as<float>(), f);
-  else
-    collective.reduce_scatter_all_gather(status, values.as<double>(), f);
-}
-
-}  // namespace detail
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -54,11 +54,10 @@ void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
 /// or another one, or an AnyCollective. It blocks until they are there, at most
 /// options.startup_timeout. Throws ConfigurationError when workers do not fit together and
 /// CollectiveError when one is missing. All later calls come from one thread at a time, though not
-/// always the same (see Overlap); abort() from any. What concepts.hpp calls optional is so here,
+/// always the same (see Overlap); abort() from any. Optional operations are those of concepts.hpp,
 /// ClosingCollective above all.
 ///
-/// Ring<Tcp>, SharedMemory and Auto come with the library; a policy of the user's takes their
-/// place.
+/// Ring<Tcp>, SharedMemory and Auto come with the library; you can write your own.
 template <class P>
 concept CollectivePolicy =
     requires(const Rendezvous& rendezvous, const CommunicationOptions& options) {
@@ -67,10 +66,9 @@ concept CollectivePolicy =
 
 namespace detail {
 
-/// P::connect.
 template <CollectivePolicy P>
-[[nodiscard]] std::shared_ptr<AnyCollective> connect(const Rendezvous& rendezvous,
-                                                     const CommunicationOptions& options) {
+[[nodiscard]] std::shared_ptr<AnyCollective> connect_policy(const Rendezvous& rendezvous,
+                                                            const CommunicationOptions& options) {
   return any_collective(P::connect(rendezvous, options));
 }
 

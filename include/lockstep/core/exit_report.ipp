@@ -40,8 +40,8 @@ LOCKSTEP_INLINE void ExitReport::keep(Tell tell) {
 }
 
 LOCKSTEP_INLINE ExitReport*& ExitReport::innermost() noexcept {
-  thread_local ExitReport* words = nullptr;
-  return words;
+  thread_local ExitReport* report = nullptr;
+  return report;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -42,8 +42,12 @@ struct OnReplica {
           "on: this model is in fit, which has steps of its own: a callback may use steps of "
           "another model");
     auto& slot = model.on_replicas_[static_cast<std::size_t>(replica.local_rank())];
-    if (slot == nullptr) slot = std::make_shared<Held<Replica>>(model, replica);
-    ReplicaModel<T>& steps = *static_cast<Held<Replica>*>(slot.get())->model;
+    auto* held = static_cast<Held<Replica>*>(slot.get());
+    if (held == nullptr || held->of != &replica) {  // another one after reconnect()
+      slot = std::make_shared<Held<Replica>>(model, replica);
+      held = static_cast<Held<Replica>*>(slot.get());
+    }
+    ReplicaModel<T>& steps = *held->model;
     steps.refresh();
     return steps;
   }
@@ -51,12 +55,14 @@ struct OnReplica {
  private:
   template <class Replica>
   struct Held {
+    const Replica* of;
     AnyReplicaOf<Replica> replica;
     std::unique_ptr<ReplicaModel<T>> model;
 
-    Held(Model& of, Replica& on)
-        : replica(on),
-          model(replica_model<T>(*of.trainer_, replica, [](const BackwardPass<T>& pass) {
+    Held(Model& whose, Replica& on)
+        : of(&on),
+          replica(on),
+          model(replica_model<T>(*whose.trainer_, replica, [](const BackwardPass<T>& pass) {
             Net::template backward<typename Net::InputShape, T>(pass);
           })) {}
   };

@@ -92,12 +92,12 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const MultiWorkerMirroredOptions& options)
-    : worker_(detail::connect<Policy>, options) {}
+    : worker_(detail::connect_policy<Policy>, options) {}
 
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const Cluster& cluster, const MultiWorkerMirroredOptions& options)
-    : worker_(detail::connect<Policy>, cluster, options) {}
+    : worker_(detail::connect_policy<Policy>, cluster, options) {}
 
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Auto>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Ring<Tcp>>);

@@ -144,19 +144,16 @@ inline ParameterServerStrategy::ParameterServerStrategy(const Cluster& cluster,
       source_(cluster.source) {
   options.validate();
   detail::set_log_place(detail::log_place_of(cluster));
-  if (cluster.is_alone()) {
-    replica_.emplace(&threads_, nullptr);
-    return;
-  }
   const bool is_server = cluster.task.type == TaskType::ps;
-  servers_ = std::make_unique<detail::ConnectedServers>(
-      ParameterServers::Place{.rank = rank_,
-                              .workers = workers_,
-                              .server = is_server ? cluster.task.index : -1,
-                              .servers = cluster.spec.ps,
-                              .addresses = cluster.addresses(),
-                              .in_rounds = options.in_rounds()},
-      options);
+  if (!cluster.is_alone())
+    servers_ = std::make_unique<detail::ConnectedServers>(
+        ParameterServers::Place{.rank = rank_,
+                                .workers = workers_,
+                                .server = is_server ? cluster.task.index : -1,
+                                .servers = cluster.spec.ps,
+                                .addresses = cluster.addresses(),
+                                .in_rounds = options.in_rounds()},
+        options);
   replica_.emplace(&threads_, servers_.get());
 }
 

@@ -40,9 +40,9 @@ void compare_descriptions(std::string_view padded, std::size_t width,
 /// ConfigurationError on every rank when one differs, naming the worker, and either the calls, with
 /// their `arguments` ("'model.lockstep'"), or the first line that differs from the chief's.
 ///
-/// `number`, from 1: which of its kind the call is, where workers that were started again may be in
-/// an earlier one than the others. If all ranks give one and they differ, nothing else is compared.
-/// Returns the smallest and the largest.
+/// `number`, from 1, counts the calls of this kind: a worker that was started again may be in an
+/// earlier one than the others. If all ranks give a number and these differ, nothing else is
+/// compared. Returns the smallest and the largest.
 template <Collective C>
 std::pair<std::uint64_t, std::uint64_t> agree(C& collective, std::string_view call,
                                               std::string_view description,

@@ -327,11 +327,10 @@ void FitRank<T>::keep_place() {
   fit.at.keep(running);
 }
 
-/// False where this worker was started again, and the others are in a later fit of the model: it
-/// leaves this one out, and they wait for it in theirs.
+/// False where the others are in a later fit of the model, because this worker was started again,
+/// or was lost at the end of this fit: it leaves this fit out, and they wait for it in theirs.
 template <class T>
 bool FitRank<T>::agree_on_fit() {
-  // (A fit within another one begins again with that.)
   const auto mine = fit.is_nested ? 0 : static_cast<std::uint64_t>(fit.trainer.fits());
   for (;;) {
     const auto [first, last] = agree(replica, "fit", fit.plan.signature, {}, mine);
@@ -340,6 +339,11 @@ bool FitRank<T>::agree_on_fit() {
     if (is_leader)
       log_line(concat({"fit: the other workers are in fit ", last,
                        " of this model: this one leaves out fit ", mine}));
+    if (fit.recovery.has_begun())
+      call_back([&] {
+        fit.trainer.variables().take_averages();
+        fit.callbacks.on_train_end(fit.training, fit.logs);
+      });
     return false;
   }
 }

@@ -19,7 +19,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 class History {
  public:
   /// The epochs that were run, counted from 0. Empty when a restored training had nothing left to
-  /// do, which is no error.
+  /// do, or this worker came back when the others had made this fit: neither is an error.
   std::vector<int> epoch;
 
   void append(int epoch_number, const Logs& logs);

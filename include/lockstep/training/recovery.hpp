@@ -49,6 +49,9 @@ class Recovery final : public FitPart<T> {
     return !is_begun_ || std::exchange(begins_as_chief_, false);
   }
 
+  /// Whether the model's state is that of this training.
+  [[nodiscard]] bool has_begun() const noexcept { return is_begun_; }
+
   // Between two worlds, on one thread.
 
   /// A worker was lost: returns when it makes sense to connect anew and to run again; else throws

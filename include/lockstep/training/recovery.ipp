@@ -100,7 +100,7 @@ auto Recovery<T>::furthest(AnyCollective& collective, bool leader) -> Kept {
   const int root = static_cast<int>(best - all.begin());
   return {.bytes = bytes_from(collective, root,
                               collective.rank() == root ? kept_ : std::vector<std::byte>{}),
-          .is_begun = *best > 0};
+          .is_begun = *best % 4 > 0};
 }
 
 /// Called by the leader. `is_from_file`: else it is the state of a worker that survived.
@@ -211,9 +211,9 @@ void Recovery<T>::keep(bool is_whole) {
     if (!kept_.empty()) return;  // the loss came while all were coming together: the model is new
     trainer.catch_up();
     const TrainingState now = is_begun ? fit_.state() : save_state(trainer);
-    // Of two that have made as many updates, the one within the epoch has more to do that the other
-    // has done.
-    progress_ = is_begun ? 1 + 2 * now.iterations + (now.step > 0 ? 1 : 0) : 0;
+    // After the same number of updates, the one within the epoch has more to do that the other has
+    // done, and one that has begun this fit is further than one that has not.
+    progress_ = 4 * now.iterations + (is_begun ? (now.step > 0 ? 2 : 1) : 0);
     kept_ = encode_(now);
   };
   if (!is_begun_)

@@ -63,10 +63,11 @@ class Trainer {
   [[nodiscard]] bool is_in_fit() const noexcept { return is_in_fit_; }
   void begin_fit() noexcept {
     is_in_fit_ = true;
-    ++fits_;
+    if (!strategy_->is_running()) ++fits_;
   }
   void end_fit() noexcept { is_in_fit_ = false; }
-  /// Fits of this model that this process has begun.
+  /// Fits of this model that this process has begun, without those in a callback of another fit:
+  /// such a fit begins again with that one.
   [[nodiscard]] std::int64_t fits() const noexcept { return fits_; }
   /// nullptr where this process trains its variables itself.
   [[nodiscard]] RemoteVariables<T>* remote() const noexcept { return remote_.get(); }
@@ -153,7 +154,7 @@ class Trainer {
   const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
   std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
   const std::optional<std::uint64_t> given_seed_;
-  const int model_number_;
+  const int model_number_;  // 0 for one that is compiled in a callback
   RankState<T> rank_state_;
   const std::unique_ptr<RemoteVariables<T>> remote_;
   bool is_in_fit_ = false;

@@ -33,7 +33,7 @@ Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> stra
                  strategy_->sharded_updates()),
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
       given_seed_(seed),
-      model_number_(strategy_->count_model()),
+      model_number_(strategy_->is_running() ? 0 : strategy_->count_model()),
       rank_state_(program, variables_, workspaces_.size()),
       remote_(remote_variables_of(*this)) {
   check_log_form();

@@ -18,8 +18,6 @@
 
 namespace ls = lockstep;
 using Bytes = std::vector<unsigned>;
-using lockstep_test::contains;
-using lockstep_test::message_of;
 using namespace lockstep::detail;
 using namespace lockstep_test;
 

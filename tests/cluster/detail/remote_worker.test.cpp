@@ -15,9 +15,7 @@
 using namespace lockstep::detail;
 using namespace lockstep_test;
 using namespace std::chrono_literals;
-using lockstep_test::TemporaryFolder;
 using Words = std::vector<std::string>;
-using lockstep_test::contains;
 
 namespace {
 

@@ -106,7 +106,7 @@ class Cluster {
                     cluster.send(r, to, frame, text);
                   }),
           consensus(channel, names) {
-      channel.set_consensus(
+      channel.set_on_vote(
           [this](int from, const ControlInbox::Message& message,
                  FailureConsensus::Clock::time_point now) { consensus.take(from, message, now); });
     }

@@ -8,11 +8,27 @@
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/flow.hpp"
+#include "lockstep/collectives/ring/choose_algorithm.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 
 using namespace lockstep;
 
 namespace {
+
+constexpr auto any = CommunicationImplementation::automatic;
+using detail::Algorithm;
+constexpr std::size_t kib = 1024;
+static_assert(detail::choose_algorithm(any, 128 * kib, 4, 1) == Algorithm::gather);
+static_assert(detail::choose_algorithm(any, 128 * kib + 1, 4, 1) == Algorithm::ring);
+static_assert(detail::choose_algorithm(any, 8 * kib, 4, 2) == Algorithm::gather);
+static_assert(detail::choose_algorithm(any, 8 * kib + 1, 4, 2) ==
+              Algorithm::ring);  // the hosts' link
+static_assert(detail::choose_algorithm(CommunicationImplementation::ring, 1, 4, 1) ==
+              Algorithm::ring);
+static_assert(detail::choose_algorithm(CommunicationImplementation::gather, 1 << 30, 4, 4) ==
+              Algorithm::gather);
+static_assert(!detail::rounds(any, 128 * kib, 4) && detail::rounds(any, 128 * kib + 1, 4));
+static_assert(detail::rounds(CommunicationImplementation::ring, 1, 4));
 
 /// What the first flow would do.
 struct First {

@@ -22,9 +22,6 @@ using namespace lockstep;
 using namespace lockstep_test;
 using namespace std::chrono_literals;
 using lockstep::detail::TlsSession;
-using lockstep_test::Authority;
-using lockstep_test::contains;
-using lockstep_test::TemporaryFolder;
 
 namespace {
 

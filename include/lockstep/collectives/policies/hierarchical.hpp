@@ -22,8 +22,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 class Hierarchical;
 
-/// What the threads of a process share: a group of their own, and the first one's way to the other
-/// processes.
+/// What the threads of a process share: their group, and the first one's way to other processes.
 class HierarchicalGroup {
  public:
   /// `outer` is the collective between processes; nullptr for a process that is alone. It must
@@ -103,7 +102,7 @@ class Hierarchical final : public AnyCollective {
   // Runs f on the first thread, after what has been begun before. When something fails, the other
   // threads get the same failure.
   void outside(FunctionRef<void(AnyCollective&)> f);
-  // While the first thread is outside, the others wait without a deadline of their own: it has one.
+  // While the first thread is outside, the others wait without a deadline: it has one.
   void hand_out(std::span<std::byte> bytes);
 
   HierarchicalGroup& group_;

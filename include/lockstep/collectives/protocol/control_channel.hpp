@@ -35,7 +35,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ControlChannel {
  public:
   using Clock = std::chrono::steady_clock;
-  using Consensus =
+  using OnVote =
       std::function<void(int from, const ControlInbox::Message& message, Clock::time_point now)>;
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
@@ -73,8 +73,8 @@ class ControlChannel {
     return are_control_partners(rank_, other, size());
   }
 
-  /// Takes what a peer says of a FailureConsensus; without it, that is dropped.
-  void set_consensus(Consensus consensus) { consensus_ = std::move(consensus); }
+  /// Takes what a peer says in a FailureConsensus; without it, that is dropped.
+  void set_on_vote(OnVote on_vote) { on_vote_ = std::move(on_vote); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when no rank can be blamed.
   [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept {
@@ -223,7 +223,7 @@ class ControlChannel {
         break;
       case ControlFrame::Type::doubt:
       case ControlFrame::Type::vote:
-        if (consensus_) consensus_(from, message, now);
+        if (on_vote_) on_vote_(from, message, now);
         break;
       case ControlFrame::Type::relayed:
         take_relayed(message, now);
@@ -262,7 +262,7 @@ class ControlChannel {
   std::vector<Peer> peers_;
   std::vector<int> partners_;
   Send send_;
-  Consensus consensus_;
+  OnVote on_vote_;
   std::atomic<int> awaited_ = -1;
   std::optional<CollectiveFailure> reported_;
   bool others_know_ = false;

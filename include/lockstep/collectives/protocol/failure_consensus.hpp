@@ -31,9 +31,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// ranks are well, and the work goes on.
 ///
 /// When every partner answers or is known to be gone, this takes as long as the ways between the
-/// ranks; a silent rank makes it take time_for(ranks). A round has a number, which is above that
-/// of the last one, so that words of one that is over begin no other; of two that begin at once,
-/// the higher number goes on.
+/// ranks; a silent rank makes it take time_for(ranks). Each round has a higher number than the
+/// last, so that late messages of an old round begin nothing. If two begin at once, the higher
+/// number wins.
 class FailureConsensus {
  public:
   using Clock = ControlChannel::Clock;

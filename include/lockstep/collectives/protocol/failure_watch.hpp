@@ -35,7 +35,7 @@ class FailureWatch {
         cause_(cause),
         channel_(rank, names.size(), board, std::move(send)),
         consensus_(channel_, all_of(names)) {
-    channel_.set_consensus(
+    channel_.set_on_vote(
         [this](int from, const ControlInbox::Message& message, Clock::time_point now) {
           if (!cause_.is_set()) consensus_.take(from, message, now);
         });

@@ -31,7 +31,7 @@ struct PeerEvidence {
   enum class Process : char {
     unknown = '?',
     lives = '+',    ///< it answers at its port
-    ended = '-',    ///< no process has its port
+    ended = '-',    ///< no process has its port, or another one
     refused = '!',  ///< the same as far as can be seen, on another machine
   };
 

@@ -15,11 +15,17 @@ enum class Algorithm : std::uint8_t {
   ring,    ///< a reduce-scatter and an all-gather round the ring (RingFlow)
 };
 
-/// Whether an array is long for `ranks` ranks, wherever they are: then the ring takes less time,
-/// and a wire of half precision rounds it. (Where the ranks are must not show in the sums.)
+/// Whether an array is long for `ranks` ranks, wherever they are (that must not show in the sums):
+/// then the ring takes less time.
 [[nodiscard]] constexpr bool is_long(std::size_t bytes, int ranks) noexcept {
   constexpr std::size_t gathered_bytes = std::size_t{512} << 10;  // of all ranks
   return bytes * static_cast<std::size_t>(ranks) > gathered_bytes;
+}
+
+/// Whether a wire of half precision rounds such an array.
+[[nodiscard]] constexpr bool rounds(CommunicationImplementation wanted, std::size_t bytes,
+                                    int ranks) noexcept {
+  return wanted == CommunicationImplementation::ring || is_long(bytes, ranks);
 }
 
 /// For `bytes` of each of `ranks` ranks, of which at most `together` consecutive ones are on one

@@ -118,8 +118,7 @@ LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span
   const CommunicationImplementation wanted = options_.implementation;
   if (choose_algorithm(wanted, bytes, transport.size(), together_) == Algorithm::gather)
     return reduce_gathered(transport, gathered_, status, values, op);
-  if (wanted != CommunicationImplementation::ring && !is_long(bytes, transport.size()))
-    wire = Wire::native;
+  if (!rounds(wanted, bytes, transport.size())) wire = Wire::native;
   RingFlow flow(staging_, pack_bytes(values, wire, transport.size()), transport.rank(),
                 transport.size(), status, values, op, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values));

@@ -36,9 +36,9 @@ class HostPipe;
 /// it waits for, and what it is doing (see ActivityBoard). A rank that does not answer for
 /// `options.timeout` is lost: its process is stopped, or the network is cut. A rank that answers
 /// may keep the others waiting until `options.progress_timeout`, in a slow callback for instance;
-/// every 5 s they say on stderr which rank they wait for, and what it is doing. (See
-/// detail::WaitPolicy.) The rank that notices a failure tells all others before it throws: all ranks
-/// name the same rank and reason.
+/// every 5 s they say on stderr which rank they wait for, and what it is doing (see
+/// detail::WaitPolicy). The rank that notices a failure tells all others before it throws: all
+/// ranks name the same rank and reason.
 ///
 /// Start-up: each worker listens on its port (on the loopback interface when its address says so,
 /// else on all interfaces: inside a container its address may be one that only the outside knows)

@@ -1,4 +1,4 @@
-// What of a MultiWorkerMirroredStrategy is the same for every policy: all but which one connects.
+// All of MultiWorkerMirroredStrategy but its policy.
 #pragma once
 
 #include <deque>
@@ -20,12 +20,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// See MultiWorkerMirroredStrategy, whose members these are.
 class MultiWorker {
  public:
-  using Connect = std::shared_ptr<AnyCollective> (*)(const Rendezvous&,
-                                                     const CommunicationOptions&);
+  using PolicyConnect = std::shared_ptr<AnyCollective> (*)(const Rendezvous&,
+                                                           const CommunicationOptions&);
 
   /// In the cluster that the environment names.
-  MultiWorker(Connect policy, const MultiWorkerMirroredOptions& options);
-  MultiWorker(Connect policy, const Cluster& cluster, const MultiWorkerMirroredOptions& options);
+  MultiWorker(PolicyConnect policy, const MultiWorkerMirroredOptions& options);
+  MultiWorker(PolicyConnect policy, const Cluster& cluster,
+              const MultiWorkerMirroredOptions& options);
   MultiWorker(const MultiWorker&) = delete;
   MultiWorker& operator=(const MultiWorker&) = delete;
   ~MultiWorker();
@@ -49,7 +50,7 @@ class MultiWorker {
   [[nodiscard]] int count(int requested) const;
   [[nodiscard]] int workers_on_host() const;
 
-  const Connect connect_;
+  const PolicyConnect policy_connect_;
   const int exceptions_;  // in flight when this was made
   const CommunicationOptions options_;
   const bool sharded_updates_;

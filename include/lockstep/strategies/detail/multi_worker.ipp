@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,12 +36,13 @@ LOCKSTEP_INLINE const char* instruction_set_of_build() noexcept {
 #undef LOCKSTEP_TEXT_OF
 }
 
-LOCKSTEP_INLINE MultiWorker::MultiWorker(Connect policy, const MultiWorkerMirroredOptions& options)
+LOCKSTEP_INLINE MultiWorker::MultiWorker(PolicyConnect policy,
+                                         const MultiWorkerMirroredOptions& options)
     : MultiWorker(policy, cluster_from_environment(), options) {}
 
-LOCKSTEP_INLINE MultiWorker::MultiWorker(Connect policy, const Cluster& cluster,
+LOCKSTEP_INLINE MultiWorker::MultiWorker(PolicyConnect policy, const Cluster& cluster,
                                          const MultiWorkerMirroredOptions& options)
-    : connect_(policy),
+    : policy_connect_(policy),
       exceptions_(std::uncaught_exceptions()),
       options_(options.communication_options),
       sharded_updates_(options.sharded_updates),
@@ -207,7 +207,7 @@ LOCKSTEP_INLINE void MultiWorker::connect() {
     rendezvous.ranks_on_host = workers_on_host() * replicas;
     rendezvous.port = port_;
     rendezvous.was_connected = was_connected_;
-    peers_ = connect_(rendezvous, options);
+    peers_ = policy_connect_(rendezvous, options);
     was_connected_ = true;
     if (!rendezvous.workers.empty())
       worker = rendezvous.workers[static_cast<std::size_t>(rendezvous.rank)];

@@ -25,7 +25,6 @@ using namespace lockstep;
 using namespace lockstep_test;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using lockstep_test::contains;
 
 namespace {
 

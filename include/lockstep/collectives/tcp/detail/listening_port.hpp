@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
@@ -111,6 +112,7 @@ class ListeningPort final : public ControlResident {
       if (socket < 0) break;  // perhaps no descriptor is left
       try {
         if (guests_.size() == most_guests) {
+          (void)answer(guests_.front());
           ::close(guests_.front().socket);
           guests_.erase(guests_.begin());
         }

@@ -24,13 +24,13 @@ class TcpWait {
 
   explicit TcpWait(TcpMesh& mesh) : TcpWait(mesh, mesh.waiter()) {}
   TcpWait(TcpMesh& mesh, const WaitPolicy::Waiter& waiter)
-      : mesh_(mesh), patience_(waiter, Clock::now()) {}
+      : mesh_(mesh), policy_(waiter, Clock::now()) {}
   TcpWait(const TcpWait&) = delete;
   TcpWait& operator=(const TcpWait&) = delete;
   ~TcpWait() { mesh_.control.set_awaited(-1); }
 
   /// Something has moved; `received`: from the rank that this one receives from.
-  void moved(bool received) noexcept { patience_.moved(Clock::now(), received); }
+  void moved(bool received) noexcept { policy_.moved(Clock::now(), received); }
 
   /// Names the ranks that this one waits for, or -1, and returns how long to sleep. Throws when one
   /// of them is lost.
@@ -43,26 +43,26 @@ class TcpWait {
       // Either news follows, or the rank turns out to be well.
       mesh_.control.miss(advice.failure->failed_rank, mesh_.options.timeout);
     }
-    return patience_.left(now);
+    return policy_.left(now);
   }
 
   /// The same, for a caller that decides itself what a failure means.
   [[nodiscard]] WaitPolicy::Advice look(int receiving, int sending, bool has_news,
                                         Clock::time_point now) {
     mesh_.control.set_awaited(receiving >= 0 ? receiving : sending);
-    if (!has_news && !patience_.is_due(now)) return {};
+    if (!has_news && !policy_.is_due(now)) return {};
     WaitPolicy::Advice advice = mesh_.control.with(
-        [&](ControlChannel& channel) { return patience_.look(channel, receiving, sending, now); });
+        [&](ControlChannel& channel) { return policy_.look(channel, receiving, sending, now); });
     if (!advice.report.empty()) log_line(advice.report);
     return advice;
   }
   [[nodiscard]] Milliseconds left(Clock::time_point now) const noexcept {
-    return patience_.left(now);
+    return policy_.left(now);
   }
 
  private:
   TcpMesh& mesh_;
-  WaitPolicy patience_;
+  WaitPolicy policy_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
