@@ -60,7 +60,7 @@ static_assert(Strategy<TeamStrategy>);
 
 TEST_CASE("AnyStrategy: one device") {
   OneDeviceStrategy strategy;
-  const std::unique_ptr<AnyStrategy> any = any_strategy(strategy);
+  const std::shared_ptr<AnyStrategy> any = any_strategy(strategy);
   CHECK(any->num_workers() == 1);
   CHECK(any->worker_index() == 0);
   CHECK(any->is_chief());

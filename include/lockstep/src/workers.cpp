@@ -51,9 +51,6 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template class MultiWorkerMirroredStrategy<Auto>;
 template class MultiWorkerMirroredStrategy<Ring<Tcp>>;
 template class MultiWorkerMirroredStrategy<SharedMemory>;
-template std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Auto>&);
-template std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&);
-template std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<SharedMemory>&);
-template std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&);
-template std::unique_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&);
+template std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&);
+template std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&);
 }  // namespace lockstep::inline LOCKSTEP_ABI

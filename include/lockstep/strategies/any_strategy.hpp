@@ -187,11 +187,11 @@ class StrategyAdapter final : public AnyStrategy {
 
 }  // namespace detail
 
-/// Refers to the strategy. (Not inline, so that the instances of the library's own strategies are
-/// in the library alone.)
+/// Refers to the strategy. (Not inline, so that the instances of the library's strategies are in
+/// the library alone.)
 template <Strategy S>
-[[nodiscard]] std::unique_ptr<AnyStrategy> any_strategy(S& strategy) {
-  return std::make_unique<detail::StrategyAdapter<S>>(strategy);
+[[nodiscard]] std::shared_ptr<AnyStrategy> any_strategy(S& strategy) {
+  return std::make_shared<detail::StrategyAdapter<S>>(strategy);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

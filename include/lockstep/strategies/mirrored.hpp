@@ -55,7 +55,7 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   std::deque<Replica> replicas_;
 };
 
-LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
+LOCKSTEP_EXTERN(std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

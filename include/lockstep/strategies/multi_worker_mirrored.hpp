@@ -51,40 +51,41 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   void reconnect() { worker_.reconnect(); }
 
   /// Whether run() is under way.
-  [[nodiscard]] bool is_running() const { return worker_.threads().is_running(); }
+  [[nodiscard]] bool is_running() const { return worker_.is_running(); }
 
-  [[nodiscard]] int num_workers() const noexcept { return worker_.cluster().world_size(); }
-  [[nodiscard]] int worker_index() const noexcept { return worker_.cluster().rank(); }
+  [[nodiscard]] int num_workers() const noexcept { return worker_.num_workers(); }
+  [[nodiscard]] int worker_index() const noexcept { return worker_.worker_index(); }
   /// What has named this worker's place: "TF_CONFIG", "torchrun (RANK=1, ...)"; empty when alone.
   [[nodiscard]] const std::string& cluster_source() const noexcept {
     return worker_.cluster().source;
   }
   [[nodiscard]] bool is_chief() const noexcept { return worker_index() == 0; }
-  [[nodiscard]] int local_replicas() const noexcept { return worker_.threads().size(); }
-  [[nodiscard]] int num_replicas_in_sync() const noexcept {
-    return num_workers() * local_replicas();
-  }
+  [[nodiscard]] int local_replicas() const noexcept { return worker_.local_replicas(); }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return worker_.num_replicas_in_sync(); }
 
   /// Null without ElasticOptions, and for a process that is alone.
-  [[nodiscard]] const ElasticWorld* elastic_world() const noexcept { return worker_.world(); }
+  [[nodiscard]] const ElasticWorld* elastic_world() const noexcept {
+    return worker_.elastic_world();
+  }
 
-  /// What the option of this name says.
+  /// Whether its several workers share out the updates, as the option of this name says.
   [[nodiscard]] bool sharded_updates() const noexcept { return worker_.sharded_updates(); }
-
-  /// Counts the models that train with it (see Strategy).
-  int count_model() noexcept { return ++models_; }
 
   /// See Strategy.
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
     return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
-      worker_.run([&](Replica& replica) { each(replica); });
+      worker_.run([&](AnyReplica& replica) { each(static_cast<Replica&>(replica)); });
     });
+  }
+
+  /// Without an adapter. (One of a derived class, whose run() may differ, is adapted.)
+  friend std::shared_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy& strategy) {
+    return {std::shared_ptr<void>(), &strategy.worker_};
   }
 
  private:
   detail::MultiWorker worker_;
-  int models_ = 0;
 };
 
 // (Constructors stand outside of the class, so that the library can hold the usual ones.)
@@ -102,8 +103,4 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Auto>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Ring<Tcp>>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<SharedMemory>);
-LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Auto>&));
-LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&));
-LOCKSTEP_EXTERN(
-    std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<SharedMemory>&));
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -41,6 +41,6 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
   Replica replica_{any_collective(Single{}), 0, 1, &threads_};
 };
 
-LOCKSTEP_EXTERN(std::unique_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&));
+LOCKSTEP_EXTERN(std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -82,7 +82,7 @@ class DistributedBatches {
  public:
   /// Every worker calls it with the same dataset (see AutoShardPolicy). Throws ConfigurationError
   /// on all of them when they differ, naming the difference.
-  DistributedBatches(std::unique_ptr<AnyStrategy> strategy, const AnyDataset& dataset);
+  DistributedBatches(std::shared_ptr<AnyStrategy> strategy, const AnyDataset& dataset);
 
   /// The pass `iteration` over the data, without its first `done` batches, in the function that
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
@@ -102,7 +102,7 @@ class DistributedBatches {
   [[nodiscard]] std::int64_t cardinality() const noexcept { return cardinality_; }
 
  private:
-  std::unique_ptr<AnyStrategy> strategy_;
+  std::shared_ptr<AnyStrategy> strategy_;
   std::int64_t cardinality_ = unknown_cardinality;
   std::vector<std::unique_ptr<ReplicaBatches<T>>> replicas_;
 };

@@ -48,7 +48,7 @@ void ReplicaBatches<T>::next() {
 }
 
 template <class T>
-DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy,
+DistributedBatches<T>::DistributedBatches(std::shared_ptr<AnyStrategy> strategy,
                                           const AnyDataset& dataset)
     : strategy_(std::move(strategy)) {
   const auto place = [&](int replica) -> DistributionContext {

@@ -28,7 +28,7 @@ class Trainer;
 /// See Trainer; `program` must outlive it.
 template <class T>
 [[nodiscard]] std::shared_ptr<Trainer<T>> make_trainer(const Program<T>& program,
-                                                       std::unique_ptr<AnyStrategy> strategy,
+                                                       std::shared_ptr<AnyStrategy> strategy,
                                                        std::optional<std::uint64_t> seed,
                                                        const Synchronization& synchronization);
 

@@ -28,7 +28,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
 std::shared_ptr<Trainer<T>> make_trainer(const Program<T>& program,
-                                         std::unique_ptr<AnyStrategy> strategy,
+                                         std::shared_ptr<AnyStrategy> strategy,
                                          std::optional<std::uint64_t> seed,
                                          const Synchronization& synchronization) {
   auto trainer = std::make_shared<Trainer<T>>(program, std::move(strategy), seed, synchronization);
@@ -125,7 +125,7 @@ std::vector<NamedArray<T>> named_arrays_of(const Trainer<T>& trainer, std::size_
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INSTANCE(std::shared_ptr<Trainer<LOCKSTEP_REAL>> make_trainer(
-    const Program<LOCKSTEP_REAL>&, std::unique_ptr<AnyStrategy>, std::optional<std::uint64_t>,
+    const Program<LOCKSTEP_REAL>&, std::shared_ptr<AnyStrategy>, std::optional<std::uint64_t>,
     const Synchronization&));
 LOCKSTEP_INSTANCE(Logs train_on_batch(Trainer<LOCKSTEP_REAL>&, const AnyDataset&));
 LOCKSTEP_INSTANCE(std::uint32_t parameters_crc32c(const Trainer<LOCKSTEP_REAL>&));

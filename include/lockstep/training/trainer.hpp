@@ -41,7 +41,7 @@ class Trainer {
   /// Waits for the other workers, compares their programs with this one, and starts from the
   /// chief's seed and variables. Without `seed` one is drawn. Throws ConfigurationError for a
   /// synchronization that makes no sense, or not for this optimizer.
-  Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
+  Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> strategy,
           std::optional<std::uint64_t> seed, const Synchronization& synchronization = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -149,7 +149,7 @@ class Trainer {
   void start_all();
 
   const Program<T>& program_;
-  const std::unique_ptr<AnyStrategy> strategy_;
+  const std::shared_ptr<AnyStrategy> strategy_;
   Variables<T> variables_;
   const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
   std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread

@@ -24,7 +24,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
-Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
+Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> strategy,
                     std::optional<std::uint64_t> seed, const Synchronization& synchronization)
     : program_(program),
       strategy_(std::move(strategy)),

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/any_collective.hpp"
@@ -10,6 +11,7 @@
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 #include "lockstep/strategies/replica.hpp"
@@ -18,7 +20,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// See MultiWorkerMirroredStrategy, whose members these are.
-class MultiWorker {
+class MultiWorker final : public AnyStrategy {
  public:
   using PolicyConnect = std::shared_ptr<AnyCollective> (*)(const Rendezvous&,
                                                            const CommunicationOptions&);
@@ -27,18 +29,24 @@ class MultiWorker {
   MultiWorker(PolicyConnect policy, const MultiWorkerMirroredOptions& options);
   MultiWorker(PolicyConnect policy, const Cluster& cluster,
               const MultiWorkerMirroredOptions& options);
-  MultiWorker(const MultiWorker&) = delete;
-  MultiWorker& operator=(const MultiWorker&) = delete;
-  ~MultiWorker();
+  LOCKSTEP_INLINE_VIRTUAL ~MultiWorker() override;
 
-  void reconnect();
   [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
-  [[nodiscard]] const ReplicaThreads& threads() const noexcept { return threads_; }
-  [[nodiscard]] const ElasticWorld* world() const noexcept { return worlds_.get(); }
-  [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
+  [[nodiscard]] int num_workers() const override { return cluster_.world_size(); }
+  [[nodiscard]] int worker_index() const override { return cluster_.rank(); }
+  [[nodiscard]] int local_replicas() const override { return threads_.size(); }
+  LOCKSTEP_INLINE_VIRTUAL void run(FunctionRef<void(AnyReplica&)> f) override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::string cluster_source() const override;
 
-  /// Calls f with each replica, on its thread.
-  void run(FunctionRef<void(CollectiveReplica&)> f);
+  [[nodiscard]] bool can_reconnect() const override { return true; }
+  LOCKSTEP_INLINE_VIRTUAL void reconnect() override;
+  [[nodiscard]] bool is_running() const override { return threads_.is_running(); }
+  [[nodiscard]] const ElasticWorld* elastic_world() const override { return worlds_.get(); }
+  [[nodiscard]] ParameterServers* parameter_servers() override { return nullptr; }
+  [[nodiscard]] bool sharded_updates() const override {
+    return sharded_updates_ && num_workers() > 1;
+  }
+  int count_model() override { return ++models_; }
 
  private:
   void tell_failure() noexcept;
@@ -60,6 +68,7 @@ class MultiWorker {
   const std::unique_ptr<Worlds> worlds_;  // null where the workers stay the same
   ReplicaThreads threads_;
   bool was_connected_ = false;
+  int models_ = 0;
   std::shared_ptr<AnyCollective> peers_;      // null for a worker that is alone
   std::unique_ptr<HierarchicalGroup> group_;  // null where it is not connected
   std::deque<CollectiveReplica> replicas_;

@@ -123,7 +123,9 @@ LOCKSTEP_INLINE void MultiWorker::connect_world() {
   }
 }
 
-LOCKSTEP_INLINE void MultiWorker::run(FunctionRef<void(CollectiveReplica&)> f) {
+LOCKSTEP_INLINE std::string MultiWorker::cluster_source() const { return cluster_.source; }
+
+LOCKSTEP_INLINE void MultiWorker::run(FunctionRef<void(AnyReplica&)> f) {
   if (group_ == nullptr)
     throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
   const auto call = [&](int i) {
