@@ -27,6 +27,7 @@ other programs disturb little, with two of real time. A peer with several varian
                    with all_reduce: run everything under this one, in network namespaces of their own, which leave the system's setting
                    alone; one of those in /proc/sys/net/ipv4/tcp_allowed_congestion_control
   --patience N     before each program on 2 cores wait up to N seconds for the machine to be idle (default: 20)
+  --against FILE   a table that this has printed before: its figures beside these, by row and instruction set
   --without PEER   onednn, torch, tensorflow, native, gloo, openmpi or llmc: leave it out
   --no-setup       do not install anything
   --help           this text
@@ -45,7 +46,7 @@ fail() {
 }
 say() { echo "compare.sh: $*" >&2; }
 
-command='' rounds=3 patience=20 setup=1 variants=eager,channels_last congestion_control=''
+command='' rounds=3 patience=20 setup=1 variants=eager,channels_last congestion_control='' against=''
 declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1 [llmc]=1)
 while (($#)); do
   case $1 in
@@ -53,7 +54,7 @@ while (($#)); do
     --quick) rounds=1 ;;
     --torch-compile) variants+=,compile ;;
     --no-setup) setup=0 ;;
-    --rounds | --patience | --without | --congestion-control)
+    --rounds | --patience | --without | --congestion-control | --against)
       (($# > 1)) || fail "$1 needs a value"
       case $1 in
         --without)
@@ -61,6 +62,11 @@ while (($#)); do
           with[$2]=0
           ;;
         --congestion-control) congestion_control=$2 ;;
+        --against)
+          against=$2
+          [[ $against == /* ]] || against=$OLDPWD/$against
+          [[ -r $against ]] || fail "--against: cannot read $against"
+          ;;
         *)
           [[ $2 =~ ^[0-9]+$ ]] || fail "$1 needs a number, not $2"
           declare "${1#--}=$2"
@@ -272,8 +278,8 @@ done
 
 # --- report ---------------------------------------------------------------------------------------
 
-describe_machine "; instruction set in force: $(
-  $own/benchmarks/"$program" --benchmark_filter=peak --benchmark_min_time=0.01 2>&1 | sed -n 's/^instruction set: //p')"
+isa=$($own/benchmarks/"$program" --benchmark_filter=peak --benchmark_min_time=0.01 2>&1 | sed -n 's/^instruction set: //p')
+describe_machine "; instruction set in force: $isa"
 ((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
 ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
 ((with[tensorflow] == 0)) || echo "TensorFlow $(TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow; print(tensorflow.__version__)' 2>/dev/null), variants: function,xla"
@@ -281,4 +287,4 @@ describe_machine "; instruction set in force: $(
 echo "$rounds rounds of 3 repetitions"
 ((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements on 2 threads, which therefore do not count"
 echo
-awk -F, -f benchmarks/compare_table.awk -f "benchmarks/compare_$command.awk" "$results"
+awk -F, -v isa="$isa" -v against="$against" -f benchmarks/compare_table.awk -f "benchmarks/compare_$command.awk" "$results"

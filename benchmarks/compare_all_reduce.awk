@@ -23,8 +23,7 @@ END {
   huge = 64 * 1024 * 1024
   gloo = "gloo ring|gloo bcube"
 
-  print "| row | ours, us | peer, us | ratio | target | holds |"
-  print "|---|---|---|---|---|---|"
+  print_header("us")
   reduction("2 ranks TCP, 11 MiB: raw both-ways exchange", "tcp", "limit exchange", "2/" large, 1.20)
   reduction("2 ranks TCP, 11 MiB: best of gloo", "tcp", gloo, "2/" large, 0.65)
   reduction("2 ranks TCP, 11 MiB: OpenMPI TCP", "tcp", "OpenMPI tcp", "2/" large, 1.00)

@@ -91,4 +91,4 @@ version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo '(version unk
 echo "$rounds rounds of 3 repetitions"
 ((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements, which therefore do not count"
 echo
-awk -F, -f benchmarks/compare_table.awk -f benchmarks/compare_all_reduce.awk "$results"
+awk -F, -v against="$against" -f benchmarks/compare_table.awk -f benchmarks/compare_all_reduce.awk "$results"

@@ -2,8 +2,7 @@
 
 END {
   python = "PyTorch eager|PyTorch channels_last|PyTorch compile|TensorFlow function|TensorFlow xla"
-  print "| row | ours, ms | peer, ms | ratio | target | holds |"
-  print "|---|---|---|---|---|---|"
+  print_header("ms")
   n = split("gpt 0.45 char GPT,resnet 0.75 ResNet-20,bilstm 0.42 BiLSTM,gpt2 0.35 GPT-2 124M", models, ",")
   for (m = 1; m <= n; ++m) {
     split(models[m], part, " ")

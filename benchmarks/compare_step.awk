@@ -7,8 +7,7 @@ END {
   title["mlp"] = "MLP"
   title["cifar"] = "CIFAR CNN"
 
-  print "| row | ours, ms | peer, ms | ratio | target | holds |"
-  print "|---|---|---|---|---|---|"
+  print_header("ms")
   row("tutorial CNN, 1 thread: oneDNN", "lockstep", "step/cnn/1", "oneDNN", "step/cnn/1", 0.90, "oneDNN")
   row("tutorial CNN, 1 thread: best of PyTorch and TensorFlow", "lockstep", "step/cnn/1", python, "step/cnn/1", 0.45, "PyTorch")
 

@@ -1,5 +1,14 @@
 # What the tables of compare.sh share: lines "series,name,value", several of each, with ",disturbed" when other programs ran during the
-# measurement; rows of two of them with their ratio.
+# measurement; rows of two of them with their ratio. -v isa=NAME: a column of it; -v against=FILE: an earlier table, whose rows of
+# the same name and instruction set stand beside these.
+
+BEGIN {
+  while (against != "" && (getline line < against) > 0) {
+    split(line, cell, / *[|] */) # the first one is empty
+    if (isa == "") earlier[cell[2]] = cell[3] + 0
+    else earlier[cell[2], cell[3]] = cell[4] + 0
+  }
+}
 
 {
   values[$1, $2, ++count[$1, $2]] = $3
@@ -40,6 +49,20 @@ function find_best(list, name,    series, n, i) {
   }
 }
 
+function print_header(unit,    set, before) {
+  set = isa == "" ? "" : " instruction set |"
+  before = against == "" ? "" : " earlier | ours : earlier |"
+  printf "| row |%s ours, %s | peer, %s | ratio | target | holds |%s\n", set, unit, unit, before
+  printf "|---|%s---|---|---|---|---|%s\n", isa == "" ? "" : "---|", against == "" ? "" : "---|---|"
+}
+
+# What an earlier table has of a row, and the ratio to it.
+function beside_earlier(label, ours,    former) {
+  if (against == "") return ""
+  former = isa == "" ? earlier[label] : earlier[label, isa]
+  return former && ours + 0 ? sprintf(" %.2f | %.2f |", former, (ours + 0) / former) : " - | - |"
+}
+
 # Holds when the ratio is at most the target, or at least, when `at_least` is set. Without a target the row only shows the ratio.
 function print_row(label, ours, peer, ratio, target, missing, at_least,    holds) {
   if (ratio == 0) holds = "not measured"
@@ -49,8 +72,9 @@ function print_row(label, ours, peer, ratio, target, missing, at_least,    holds
   else holds = missing ? "not measured: " missing : "yes"
   if (holds == "NO") short = 1
   if (holds ~ /^not/) unmeasured = 1
-  printf "| %s | %s | %s | %s | %s | %s |\n", label, ours, peer, ratio ? sprintf("%.2f", ratio) : "-",
-         target == "" ? "none" : sprintf("%s%.2f", at_least ? "at least " : "", target), holds
+  printf "| %s |%s %s | %s | %s | %s | %s |%s\n", label, isa == "" ? "" : " " isa " |", ours, peer,
+         ratio ? sprintf("%.2f", ratio) : "-", target == "" ? "none" : sprintf("%s%.2f", at_least ? "at least " : "", target), holds,
+         beside_earlier(label, ours)
   disturbed_row = 0
 }
 
