@@ -59,16 +59,3 @@ TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM go
   CHECK(asked_by({{}, {.regroup = true}}).regroup);
   CHECK_FALSE(asked_by({{}, {.regroup = true}}).verify);
 }
-
-TEST_CASE(
-    "StatusBlock: a step makes an update of samples, unless a loss that is not finite shall stop "
-    "it") {
-  Status sums(0);
-  CHECK_FALSE(Status::makes_update(sums.values(), false));
-  sums[Status::samples] = 3;
-  sums[Status::rows] = 3;
-  CHECK(Status::makes_update(sums.values(), true));
-  sums[Status::non_finite] = 1;
-  CHECK(Status::makes_update(sums.values(), false));
-  CHECK_FALSE(Status::makes_update(sums.values(), true));
-}

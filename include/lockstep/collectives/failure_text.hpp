@@ -1,4 +1,5 @@
-// What is said of workers that are lost, or keep others waiting: one numbering, one wording.
+// What is said of workers that are lost, or keep others waiting: one numbering, one wording. For a
+// lost worker, VoteTally joins the parts, FailureWatch adds the address, CollectiveError the name.
 #pragma once
 
 #include <chrono>

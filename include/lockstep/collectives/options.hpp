@@ -15,7 +15,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// How all_reduce goes about it. The result is the same to the last bit.
+/// How all_reduce goes about it. The result is the same to the last bit, unless a wire of half
+/// precision rounds: gather sends all values as they are.
 enum class CommunicationImplementation : std::uint8_t {
   automatic,  ///< gather for short arrays, ring for others
   ring,       ///< 2 (n - 1) / n of the array to the next rank, and as much from the previous one

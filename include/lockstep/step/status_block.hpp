@@ -54,12 +54,6 @@ class StatusBlock {
   /// What any rank has asked. SIGTERM goes before SIGINT, so that all ranks end with the same code.
   [[nodiscard]] Requests asked() const noexcept;
 
-  /// Whether a step with these sums changes parameters.
-  [[nodiscard]] static bool makes_update(std::span<const double> sums,
-                                         bool stop_on_non_finite) noexcept {
-    return sums[rows] > 0 && !(stop_on_non_finite && sums[non_finite] > 0);
-  }
-
   /// The states of all metrics, one after the other.
   [[nodiscard]] std::span<double> metrics() noexcept {
     return std::span(values_).subspan(field_count, metric_state());

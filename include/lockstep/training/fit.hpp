@@ -60,7 +60,7 @@ class FitRank {
   TrainingPosition at{};              ///< where this replica is
   StatusBlock running;                ///< the sums of the epoch
   std::int64_t accumulated;           ///< steps of the open window
-  bool continues = false;             ///< it needs more steps
+  bool continues = false;             ///< it has steps that have not been carried into Variables
   bool has_gathered = false;          ///< what differs between ranks, since the last step
   int epoch = 0;                      ///< the current one, or the last one made
   std::int64_t steps = 0;             ///< of it, since this run began or resumed

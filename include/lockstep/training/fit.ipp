@@ -290,7 +290,7 @@ void FitRank<T>::end_training(const FitEnd& end) {
   }
 }
 
-// --- its steps -----------------------------------------------------------------------------------
+// --- what it calls -------------------------------------------------------------------------------
 
 template <class T>
 FitRank<T>::FitRank(FitState<T>& of, AnyReplica& on)
@@ -483,23 +483,23 @@ void fit_on(FitState<T>& fit, AnyReplica& replica) {
 template <class T>
 History run_until_together(FitState<T>& fit) {
   AnyStrategy& strategy = fit.trainer.strategy();
-  for (bool together = true;;) {
+  for (bool connected = true;;) {
     try {
-      if (!together) {
+      if (!connected) {
         strategy.reconnect();
         fit.recovery.take_place();
       }
       strategy.run([&](AnyReplica& replica) {
-        if (!together) fit.trainer.start(replica);  // as workers do that have been started again
+        if (!connected) fit.trainer.start(replica);  // as workers do that have been started again
         fit_on(fit, replica);
       });
-      together = !fit.recovery.goes_on_elsewhere();
+      connected = !fit.recovery.goes_on_elsewhere();
     } catch (const CollectiveError& error) {
       if (fit.is_nested) throw;  // it is for the outer fit to survive that
       fit.recovery.survive(error);
-      together = false;
+      connected = false;
     }
-    if (!together) continue;
+    if (!connected) continue;
     if (fit.preempted == ExitCode::success) return std::move(fit.history);
     throw Preempted(concat({"fit: stopped by ", fit.requests.signal_name(fit.preempted),
                             " at epoch ", fit.at.epoch + 1, ", step ", fit.at.step}),
@@ -515,7 +515,7 @@ History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& op
         "fit: this model is in fit already: a callback may use it for evaluate, predict, save, "
         "load_weights and "
         "set_weights, and fit another model");
-  if (trainer.remote() != nullptr) trainer.remote()->serve();
+  if (trainer.remote() != nullptr) trainer.remote()->serve();  // a server ends here, by Served
   struct InFit {
     Trainer<T>& trainer;
     explicit InFit(Trainer<T>& used) : trainer(used) { trainer.begin_fit(); }
