@@ -184,6 +184,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("models in callbacks: a fit in a callback is not counted among the fits of its model") {
+  struct Numbers {
+    std::vector<std::int64_t> of_fits{};
+    void on_train_begin(ls::Training& training) { of_fits.push_back(training.state().fit); }
+  };
+  ls::OneDeviceStrategy strategy;
+  const Program<ls::OneDeviceStrategy> program{strategy};
+  auto outer = program.compiled(1), inner = program.compiled(2);
+  Numbers numbers;
+  EveryHook hooks;
+  hooks.at = [&](std::string_view hook) {
+    if (hook == "epoch_end") inner.fit(program.data(10), {.verbose = 0}, numbers);
+  };
+  outer.fit(program.data(10), {.epochs = 2, .verbose = 0}, hooks);
+  for (int i = 0; i < 2; ++i) inner.fit(program.data(10), {.verbose = 0}, numbers);
+  CHECK(numbers.of_fits == std::vector<std::int64_t>{0, 0, 1, 2});
+}
+
 TEST_CASE("models in callbacks: an exception of an inner call ends fit, or can be caught") {
   RowDataset damaged(TinyData(12), 4);
   damaged.bad_sample = 6;  // of the second replica, where there are two
