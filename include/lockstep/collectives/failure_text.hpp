@@ -97,6 +97,7 @@ inline constexpr const char* process_has_ended = "; its process has ended";
 inline constexpr const char* port_refuses =
     "; its port refuses calls: its process has ended, or a firewall refuses them";
 inline constexpr const char* process_lives = "; its process lives";
+inline constexpr const char* port_closes = "; a process closes calls of its port";
 
 // Where two workers have lost each other.
 inline constexpr const char* loses_large_packets =
@@ -105,5 +106,7 @@ inline constexpr const char* loses_large_packets =
     "MTU, or let ICMP's \"fragmentation needed\" pass";
 inline constexpr const char* others_hear_both = "; other workers hear both";
 inline constexpr const char* both_live = "; both processes live";
+inline constexpr const char* one_or_successor =
+    "; a process closes calls of the other one's port, that one or a successor";
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

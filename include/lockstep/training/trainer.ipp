@@ -69,8 +69,8 @@ void Trainer<T>::start(AnyReplica& replica) {
   const bool leader = replica.local_rank() == 0;
   const auto activity = show_call(replica, "compile");
   agree(replica, "compile",
-        concat({signature(), variables_.shares_updates() ? "\nsharded updates: yes" : "",
-                "\nmodels of the strategy: ", model_number_}));
+        concat({signature(), "\nmodels of the strategy: ", model_number_,
+                variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
   const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   workspace = std::make_unique<Workspace<T>>(program_, allocate);

@@ -124,6 +124,9 @@ TEST_SUITE("vote tally") {
         "processes live";
     check_all({{heard, lives}, {}}, -1, reason);
     check_all({{}, {lives, heard}}, -1, reason);  // the other side
+    check_all({{heard, {Kind::broken, ECONNRESET, Process::closes}}, {}}, -1,
+              "the connection between rank 0 and rank 1 broke: Connection reset by peer; a process "
+              "closes calls of the other one's port, that one or a successor");
   }
 
   TEST_CASE("a rank that hears none of many others any more is alone") {

@@ -31,6 +31,7 @@ struct PeerEvidence {
   enum class Process : char {
     unknown = '?',
     lives = '+',    ///< it answers at its port
+    closes = '~',   ///< a process closes calls of its port: it, as it leaves, or a successor
     ended = '-',    ///< no process has its port, or another one
     refused = '!',  ///< the same as far as can be seen, on another machine
   };
@@ -78,7 +79,7 @@ using Vote = std::vector<PeerEvidence>;
 
 /// Nothing when it is no vote of `size` ranks.
 [[nodiscard]] inline std::optional<Vote> decode_vote(std::string_view text, std::size_t size) {
-  constexpr std::string_view kinds = "hldcbsnu", processes = "+-!";
+  constexpr std::string_view kinds = "hldcbsnu", processes = "+~-!";
   Vote vote;
   for (std::size_t i = 0; i < text.size();) {
     if (kinds.find(text[i]) == kinds.npos || vote.size() == size) return std::nullopt;

@@ -85,7 +85,8 @@ class VoteTally {
     }
     if (worst >= 0) {
       const PeerEvidence evidence = evidence_against(worst);
-      if (size() == 2 && evidence.process == PeerEvidence::Process::lives)
+      if (size() == 2 && (evidence.process == PeerEvidence::Process::lives ||
+                          evidence.process == PeerEvidence::Process::closes))
         return disconnected(1 - worst, worst, evidence);
       return failed(worst, reason(evidence) + as_well(lost, worst));
     }
@@ -164,7 +165,8 @@ class VoteTally {
                           : h.kind == PeerEvidence::Kind::broken ? 2
                           : h.kind == PeerEvidence::Kind::silent ? 1
                                                                  : 0;
-      return of_kind + (h.process == PeerEvidence::Process::lives ? 10 : 0) +
+      return of_kind + (h.process == PeerEvidence::Process::closes ? 5 : 0) +
+             (h.process == PeerEvidence::Process::lives ? 10 : 0) +
              (h.process == PeerEvidence::Process::refused ? 20 : 0) +
              (h.process == PeerEvidence::Process::ended ? 30 : 0);
     };
@@ -212,6 +214,7 @@ class VoteTally {
     if (h.process == PeerEvidence::Process::ended) process = process_has_ended;
     if (h.process == PeerEvidence::Process::refused) process = port_refuses;
     if (h.process == PeerEvidence::Process::lives) process = process_lives;
+    if (h.process == PeerEvidence::Process::closes) process = port_closes;
     return what_happened(h) + process;
   }
 
@@ -240,7 +243,9 @@ class VoteTally {
   }
 
   [[nodiscard]] CollectiveFailure disconnected(int a, int b, const PeerEvidence& h) const {
-    const char* const others = size() > 2 ? others_hear_both : both_live;
+    const char* const others = size() > 2                                   ? others_hear_both
+                               : h.process == PeerEvidence::Process::closes ? one_or_successor
+                                                                            : both_live;
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
     if (h.kind == PeerEvidence::Kind::narrow)

@@ -68,7 +68,7 @@ TEST_SUITE("port probe") {
     for (const auto& [answer, expected] :
          {std::pair(std::optional(incarnation), Process::lives),
           std::pair(std::optional(incarnation + 1), Process::ended),
-          std::pair(std::optional<std::uint64_t>(), Process::unknown)}) {
+          std::pair(std::optional<std::uint64_t>(), Process::closes)}) {
       Listener listener;
       std::thread process([&, answer = answer] {
         for (int i = 0; i < 3; ++i) {

@@ -24,8 +24,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Calls a port, and closes its own direction at once. The process that is looked for answers with
 /// its incarnation (see ControlResident). If no process has the port, or another one answers, it
-/// has ended. A port that is held open for it, by a launcher for example, tells nothing, nor does
-/// one that closes the connection without a word. Never blocks.
+/// has ended. One that closes the connection without a word may be a successor at its start. A port
+/// that is held open for it, by a launcher for example, tells nothing. Never blocks.
 class PortProbe {
  public:
   using Clock = std::chrono::steady_clock;
@@ -115,7 +115,7 @@ class PortProbe {
     if (n < 0 && errno == EAGAIN) return;
     got_ += static_cast<std::size_t>(std::max<ssize_t>(n, 0));
     if (n > 0 && got_ < heard_.size()) return;
-    if (n == 0) return conclude(PeerEvidence::Process::unknown);
+    if (n == 0) return conclude(PeerEvidence::Process::closes);
     // Reset: the port was there until a moment ago.
     const bool is_the_same = n > 0 && get_number<8>(heard_.data()) == incarnation_;
     conclude(is_the_same ? PeerEvidence::Process::lives : PeerEvidence::Process::ended);
