@@ -39,6 +39,9 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   [[nodiscard]] int local_replicas() const noexcept { return group_.size(); }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return group_.size(); }
 
+  /// Whether run() is under way.
+  [[nodiscard]] bool is_running() const { return threads_.is_running(); }
+
   /// See Strategy.
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {

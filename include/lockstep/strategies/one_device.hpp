@@ -26,6 +26,9 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
   [[nodiscard]] int local_replicas() const noexcept { return 1; }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return 1; }
 
+  /// Whether run() is under way.
+  [[nodiscard]] bool is_running() const { return threads_.is_running(); }
+
   /// See Strategy.
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
