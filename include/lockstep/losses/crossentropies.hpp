@@ -156,8 +156,8 @@ struct SparseCategoricalCrossentropy {
                                   std::span<double> losses, TensorView<T> gradient,
                                   std::size_t first);
 
-  /// Takes a part of the label's weight and gives it to all classes: -log q_i of class i is that of
-  /// the label plus a difference of logits, or of logarithms.
+  /// Spreads label_smoothing of the label's weight over all classes: -log q_i of class i equals the
+  /// label's plus a difference of logits, or of logarithms.
   template <class T>
   void smooth(TensorView<const T> predictions, TensorView<const T> labels, std::span<double> losses,
               TensorView<T> gradient) const;

@@ -24,7 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   outputs  targets
 ///   1        1        binary: the output is above 0.5 exactly when the target is 1 (a logit, too,
 ///                     is compared with 0.5)
-///   n > 1    1        sparse categorical: the largest output is that of the target, a class label
+///   n > 1    1        sparse categorical: the index of the largest output is the target
 ///   n > 1    n        categorical: the largest output is where the largest target is
 ///
 /// Of equal outputs the first counts as the largest. Other widths throw DataError.
@@ -46,7 +46,7 @@ struct Accuracy {
 };
 
 /// The share of outputs of all samples that are above the threshold exactly when their target is 1;
-/// for logits a threshold of 0 is that of probability 0.5.
+/// for logits, a threshold of 0 means probability 0.5.
 struct BinaryAccuracy {
   double threshold = 0.5;
 
@@ -144,8 +144,8 @@ struct TopKAccuracy {
 /// The share of rows whose largest output is where the largest target is; of equal ones the first.
 using CategoricalAccuracy = detail::ClassAccuracy<false>;
 
-/// The share of rows whose largest output is that of the target, a class label; of equal ones the
-/// first.
+/// The share of rows in which the index of the largest output is the target; of equal outputs the
+/// first counts.
 using SparseCategoricalAccuracy = detail::ClassAccuracy<true>;
 
 /// The share of rows whose class, the place of the largest target, has one of the k highest

@@ -78,7 +78,7 @@ struct YesRule {
 /// one-hot vector.
 template <bool IsPrecision>
 struct RightAnswers {
-  std::optional<double> thresholds = {};  ///< default 0.5; for logits, 0 is that of probability 0.5
+  std::optional<double> thresholds = {};  ///< default 0.5; for logits, 0 means probability 0.5
   std::optional<int> top_k =
       {};  ///< only the k highest outputs of a row are yes, with thresholds if they are above it
   std::optional<int> class_id = {};  ///< counts this output alone

@@ -75,9 +75,9 @@ class Updater {
   virtual void ready(std::size_t count) = 0;
   virtual bool finish() = 0;
   virtual void carry(std::int64_t /*steps*/) {}
-  /// After finish(): nothing as long as the ranks have not met (rounds), when the status is that of
-  /// this rank alone. Else it is that of all, and the rank with most data has made this many more
-  /// steps than this one since they last met.
+  /// Called after finish(). Nothing while the ranks have not met (rounds): the status then covers
+  /// this rank alone. Otherwise it covers all ranks, and the result says how many more steps than
+  /// this rank the one with most data has made since they last met.
   [[nodiscard]] virtual std::optional<std::int64_t> missed_steps() const { return 0; }
 
  protected:

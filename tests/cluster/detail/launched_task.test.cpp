@@ -22,3 +22,9 @@ TEST_CASE("launched task: TF_CONFIG of a worker and of a server") {
   CHECK(of_server.task.index == 0);
   CHECK(of_server.spec.ps.front() == "127.0.0.1:3");
 }
+
+TEST_CASE("launched task: two jobs have two names, of digits and a hyphen") {
+  const std::string name = lockstep::detail::new_job_name();
+  CHECK(name != lockstep::detail::new_job_name());
+  CHECK(name.find_first_not_of("0123456789-") == std::string::npos);
+}

@@ -1,6 +1,7 @@
-// Which task of its launcher's cluster a process has.
+// Which task of its launcher's cluster a process has, and the name of its job.
 #pragma once
 
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,12 @@
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A name that no other job has.
+[[nodiscard, gnu::cold]] inline std::string new_job_name() {
+  std::random_device random;
+  return concat({random(), "-", random()});
+}
 
 struct LaunchedTask {
   int index = 0;

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "lockstep/cluster/detail/job_name.hpp"
+#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/launchers/claim.hpp"

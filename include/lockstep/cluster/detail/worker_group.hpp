@@ -19,7 +19,7 @@
 
 #include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
-#include "lockstep/cluster/detail/job_name.hpp"
+#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/prefixed_stream.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"

@@ -40,7 +40,7 @@ struct OnnxWindow {
   std::size_t end[2];    ///< below and right
 };
 
-/// `is_depthwise`: each channel has filters of its own, whatever `groups` says.
+/// `is_depthwise`: the filters are separate for each channel, whatever `groups` says.
 void onnx_convolution(OnnxGraph& graph, const OnnxWindow& window, std::size_t groups, bool use_bias,
                       bool is_depthwise);
 /// `outputs`: rows and columns of the result, which may be more than the windows cover.
