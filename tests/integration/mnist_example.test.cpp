@@ -12,6 +12,7 @@
 #include "lockstep/kernels/instruction_set.hpp"
 #include "support/mnist_dir.hpp"
 #include "support/process.hpp"
+#include "support/sanitizer.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep_test;
@@ -77,8 +78,7 @@ TEST_CASE("mnist: three epochs of two workers end with the known figures and bit
   CHECK(final.accuracy == doctest::Approx(0.5860).epsilon(0.01));
   CHECK(final.val_accuracy == doctest::Approx(0.6600).epsilon(0.01));
   // The bits are those of one build on one instruction set.
-#if defined(NDEBUG) && __GNUC__ == 12 && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+#if defined(NDEBUG) && __GNUC__ == 12 && !defined(__clang__) && !defined(LOCKSTEP_TEST_SANITIZED)
   if (lockstep::kernels::supported_instruction_set() == lockstep::InstructionSet::avx512)
     CHECK(final.crc == "e9b66615");
   if (lockstep::kernels::supported_instruction_set() == lockstep::InstructionSet::avx2)

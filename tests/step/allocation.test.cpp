@@ -2,13 +2,7 @@
 // the whole test program, but not that of a sanitizer.)
 #include <doctest/doctest.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_TEST_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define LOCKSTEP_TEST_SANITIZED
-#endif
-#endif
+#include "support/sanitizer.hpp"
 
 #if !defined(LOCKSTEP_TEST_SANITIZED)
 

@@ -9,20 +9,7 @@
 #include <memory>
 #include <utility>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define LOCKSTEP_TEST_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LOCKSTEP_TEST_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define LOCKSTEP_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define LOCKSTEP_TEST_TSAN 1
-#endif
-#endif
+#include "support/sanitizer.hpp"
 #ifdef LOCKSTEP_TEST_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif

@@ -19,6 +19,7 @@
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "support/messages.hpp"
 #include "support/process.hpp"
+#include "support/sanitizer.hpp"
 #include "support/skip.hpp"
 
 using namespace lockstep;
@@ -233,19 +234,6 @@ std::vector<std::string> listening_sockets(pid_t process) {
   }
   return result;
 }
-
-constexpr bool has_sanitizer =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    true;
-#else
-    false;
-#endif
-#else
-    false;
-#endif
 
 /// As a worker with usual options introduces itself.
 detail::Hello hello_of_rank_1(const LocalCluster& cluster) {
