@@ -21,13 +21,11 @@
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
-#include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
-#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -37,6 +35,8 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/extra/mpi/mpi.hpp"
+#include "lockstep/extra/mpi/mpi_cluster.hpp"
 
 namespace {
 

@@ -20,12 +20,12 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/datasets/image_sets.hpp"
+#include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
-#include "lockstep/strategies/parameter_server.hpp"
 #include "models.hpp"
 
 namespace ls = lockstep;

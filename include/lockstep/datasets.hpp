@@ -10,5 +10,4 @@
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
 #include "lockstep/datasets/text_lines.hpp"
-#include "lockstep/datasets/tfrecords.hpp"
 #include "lockstep/datasets/token_shard.hpp"

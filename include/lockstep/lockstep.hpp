@@ -7,14 +7,11 @@
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
-#include "lockstep/callbacks/tensorboard.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
-#include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
-#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
@@ -30,16 +27,18 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 // Programs that name these include, besides, the header that stands beside them.
 class JSONLogger;               // #include <lockstep/callbacks/json_logger.hpp>
-class PrometheusFile;           // #include <lockstep/callbacks/prometheus_file.hpp>
-class PrometheusPort;           // #include <lockstep/callbacks/prometheus_port.hpp>
-class ParameterServerStrategy;  // #include <lockstep/strategies/parameter_server.hpp>
+class Mpi;                      // #include <lockstep/extra/mpi.hpp>
+class PrometheusFile;           // #include <lockstep/extra/prometheus.hpp>
+class PrometheusPort;           // #include <lockstep/extra/prometheus.hpp>
+class TensorBoard;              // #include <lockstep/extra/tensorboard.hpp>
+class ParameterServerStrategy;  // #include <lockstep/extra/parameter_server.hpp>
 template <class Model>
 class SidecarEvaluator;                // #include <lockstep/saving/sidecar_evaluator.hpp>
 struct ElasticOptions;                 // #include <lockstep/strategies/elastic.hpp>
-class TFRecordWriter;                  // #include <lockstep/records/tfrecord_writer.hpp>
-void export_onnx(...) = delete;        // #include <lockstep/onnx/export_onnx.hpp>
+class TFRecordWriter;                  // #include <lockstep/extra/records.hpp>
+void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
-void from_tfrecords(...) = delete;     // #include <lockstep/datasets/tfrecords.hpp>
+void from_tfrecords(...) = delete;     // #include <lockstep/extra/records.hpp>
 void from_fixed_length_records(...) =
     delete;  // #include <lockstep/datasets/fixed_length_records.hpp>
 

@@ -3,11 +3,9 @@
 
 #include "lockstep/core/config.hpp"  // first: see there
 
-#include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
-#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
@@ -16,4 +14,3 @@
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
-#include "lockstep/strategies/parameter_server.hpp"

@@ -11,7 +11,7 @@ set(numbers "printf\\(|stringstream|setprecision|strto[dfl]|std::sto(d|f|ld)\\(|
 set(errors "throw std::(runtime_error|logic_error|invalid_argument|out_of_range|domain_error|range_error)")
 # "...'", text, "'...", of which the first or the last may be another piece, too.
 set(quotes "'\"[ \n]*[,+][ \n]*[A-Za-z_][^\",{}?]*[,+][ \n]*\"'")
-set(rooms "/include/lockstep/(checkpoint|datasets|records|saving|core/zip)")
+set(rooms "/include/lockstep/(checkpoint|datasets|extra/records|extra/tensorboard|saving|core/zip)")
 
 file(GLOB_RECURSE files "${ROOT}/include/*.hpp" "${ROOT}/include/*.ipp")
 if(NOT files)

@@ -7,11 +7,11 @@
 #include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/callbacks/learning_rate.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
-#include "lockstep/callbacks/prometheus_file.hpp"
-#include "lockstep/callbacks/prometheus_port.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
-#include "lockstep/callbacks/tensorboard.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
+#include "lockstep/extra/prometheus/prometheus_file.hpp"
+#include "lockstep/extra/prometheus/prometheus_port.hpp"
+#include "lockstep/extra/tensorboard/tensorboard.hpp"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-# Mpi, on the ranks of real jobs: the programs of collectives/mpi/.
+# Mpi, on the ranks of real jobs: the programs of extra/mpi/.
 
 if(NOT TARGET lockstep::mpi)
   lockstep_add_skipped_test(mpi "there is no MPI library (Debian: libopenmpi-dev, openmpi-bin)")
@@ -6,7 +6,7 @@ if(NOT TARGET lockstep::mpi)
 endif()
 
 foreach(program IN ITEMS operations failures training)
-  add_executable(mpi_${program} collectives/mpi/${program}.cpp)
+  add_executable(mpi_${program} extra/mpi/${program}.cpp)
   target_link_libraries(mpi_${program} PRIVATE lockstep_test_program lockstep::mpi)
 endforeach()
 
@@ -28,7 +28,7 @@ function(lockstep_add_mpi_failure name code expected)
   lockstep_add_mpi_test(
     ${name} "${CMAKE_COMMAND}" -D "MPIEXEC=${MPIEXEC_EXECUTABLE}" -D RANKS=${MPIEXEC_NUMPROC_FLAG}
     -D PROGRAM=$<TARGET_FILE:mpi_failures> -D NAME=${name} -D CODE=${code} -D "EXPECTED=${expected}"
-    -P "${CMAKE_CURRENT_SOURCE_DIR}/collectives/mpi/fails.cmake")
+    -P "${CMAKE_CURRENT_SOURCE_DIR}/extra/mpi/fails.cmake")
 endfunction()
 lockstep_add_mpi_failure(abort 1 "worker 1 ends the job: the loss is not finite")
 lockstep_add_mpi_failure(hang 138 "worker 0 ends the job: all_reduce: no progress for 1000 ms")

@@ -20,7 +20,7 @@ set(optimised_folders step)
 set(shards_of_test_cluster 3)
 set(shards_of_test_collectives 6)
 set(shards_of_test_integration 7)
-set(shards_of_test_parameter_server 2)
+set(shards_of_test_extra 3)
 
 # lockstep_add_test_main(<suffix> <target> <compile option>...): lockstep_test_main<suffix>, doctest's
 # main and what tests are compiled with besides those of the target; lockstep_test_headers<suffix>,

@@ -1,9 +1,9 @@
 // expect-error: export_onnx knows no ONNX operator for this layer
 // expect-error 2: export_onnx knows no ONNX operator for this activation function
+#include <lockstep/extra/onnx/export_onnx.hpp>
 #include <lockstep/layers/dense.hpp>
 #include <lockstep/layers/reshaping.hpp>
 #include <lockstep/network/sequential.hpp>
-#include <lockstep/onnx/export_onnx.hpp>
 
 namespace ls = lockstep;
 

@@ -1,10 +1,10 @@
 // expect-error: a recurrent layer needs an activation function whose derivative can be told from its value
 // expect-error 2: ONNX's recurrent operators do not have this activation function
+#include <lockstep/extra/onnx/export_onnx.hpp>
 #include <lockstep/layers/dense.hpp>
 #include <lockstep/layers/reshaping.hpp>
 #include <lockstep/layers/rnn.hpp>
 #include <lockstep/network/sequential.hpp>
-#include <lockstep/onnx/export_onnx.hpp>
 
 namespace ls = lockstep;
 

@@ -2,8 +2,8 @@
 // that includes them would pay for the answer again.
 #include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/npy.hpp"
-#include "lockstep/datasets/tfrecords.hpp"
 #include "lockstep/datasets/token_shard.hpp"
+#include "lockstep/extra/records/tfrecords.hpp"
 
 namespace lockstep {
 

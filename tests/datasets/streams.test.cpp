@@ -16,8 +16,8 @@
 #include "lockstep/datasets/idx.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/text_lines.hpp"
-#include "lockstep/datasets/tfrecords.hpp"
 #include "lockstep/datasets/token_shard.hpp"
+#include "lockstep/extra/records/tfrecords.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/records/example.hpp"
+#include "lockstep/extra/records/example.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

@@ -1,9 +1,9 @@
 // Every strategy of this room satisfies its concept. Here and not in the headers, where each
 // program that includes them would pay for the answer again.
+#include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
-#include "lockstep/strategies/parameter_server.hpp"
 
 namespace lockstep {
 

@@ -65,7 +65,8 @@ TEST_CASE("compile: probabilities that a model does not give are a warning") {
   const ls::detail::Compiled<Logits, float, ls::BinaryCrossentropy, ls::SGD> program({}, {}, {});
   ls::OneDeviceStrategy alone;
   const CapturedStderr output;
-  const auto trainer = ls::detail::make_trainer<float>(program, ls::any_strategy(alone), 1, {});
+  const auto trainer = ls::detail::make_trainer<float>(program, ls::any_strategy(alone), 1, {},
+                                                       ls::detail::no_remote_variables);
   CHECK(contains(output.text(),
                  "warning: compile: the model's last layer has no activation, and the loss "
                  "binary_crossentropy would take what it gives for probabilities: set "

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "lockstep/callbacks/training.hpp"
+#include "lockstep/checkpoint/growing_file.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
-#include "lockstep/records/growing_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -72,8 +72,14 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
         OptimizerType optimizer, std::tuple<Metrics...> metrics)
       : own_strategy_(std::move(strategy.own)),
         compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
-        trainer_(detail::make_trainer<T>(compiled_, any_strategy(strategy.used), options.seed,
-                                         options.synchronization)),
+        trainer_(detail::make_trainer<T>(
+            compiled_, any_strategy(strategy.used), options.seed, options.synchronization,
+            [&](detail::Trainer<T>& trainer) {
+              if constexpr (requires { strategy.used.remote_variables(trainer); })
+                return strategy.used.remote_variables(trainer);
+              else
+                return nullptr;
+            })),
         on_replicas_(detail::replicas_of(*trainer_)) {}
   /// As above, and then calls begin(*this): a model cannot be moved, so that a function that
   /// returns one can do nothing after it has made it.

@@ -10,7 +10,6 @@
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/weights.hpp"
 #include "lockstep/training/loops.hpp"
-#include "lockstep/training/served_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -37,7 +36,7 @@ class ModelVariables {
   /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
   /// and Error while fit trains with parameter servers.
   void set_weights(const std::vector<Weight<T>>& weights) {
-    detail::check_variables_are_here(detail::strategy_of(trainer()), "set_weights");
+    detail::check_variables_are_here(trainer(), "set_weights");
     detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
     for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i)
       detail::put_weights(weights, detail::named_arrays_of(trainer(), i));

@@ -61,6 +61,7 @@ class Checkpoint {
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
   void restore(const std::string& path) {
+    detail::check_variables_are_here(Files::trainer(model_), "restore");
     decode(path,
            detail::file_from_chief(detail::strategy_of(Files::trainer(model_)), "restore", path,
                                    checkpoint_check(detail::state_bytes(Files::trainer(model_)))));

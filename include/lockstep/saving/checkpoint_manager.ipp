@@ -25,7 +25,7 @@ LOCKSTEP_INLINE std::string ManagedFolder::save(const TrainingState& state,
 
 LOCKSTEP_INLINE ManagedFolder::Newest ManagedFolder::newest(AnyStrategy& strategy,
                                                             std::uint64_t expected) {
-  if (strategy.parameter_servers() != nullptr)
+  if (strategy.has_parameter_servers())
     throw ConfigurationError(
         "restore_or_initialize: with parameter servers, a restart goes on from their own backups: "
         "give ParameterServerOptions a backup_dir, and leave this call out");

@@ -8,7 +8,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/training/agreement.hpp"
-#include "lockstep/training/served_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -67,9 +66,8 @@ LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy
 LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
                                                        const std::string& path,
                                                        const HeadCheck& check) {
-  check_variables_are_here(strategy, call);
   FileContents file;
-  if (strategy.parameter_servers() != nullptr)  // its processes have no collective operations
+  if (strategy.has_parameter_servers())  // its processes have no collective operations
     file = read_contents(call, path, check,
                          "this process has no such file; with parameter servers, each process "
                          "reads it: put it where all find it");

@@ -70,6 +70,7 @@ void save(const Trainer<T>& trainer, const std::string& path) {
 
 template <class T>
 void load(Trainer<T>& trainer, const std::string& path) {
+  check_variables_are_here(trainer, "load");
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load", path, checkpoint_check(state_bytes(trainer)));
   naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
@@ -124,6 +125,7 @@ void save_weights(const Trainer<T>& trainer, const std::string& path) {
 
 template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path) {
+  check_variables_are_here(trainer, "load_weights");
   check_weights_path("load_weights", path, true);
   if (is_keras_file(path)) return (void)load_weights(trainer, path, LoadWeightsOptions{});
   const std::uint64_t expected = state_bytes(trainer);
@@ -161,6 +163,7 @@ std::string take_optimizer(Trainer<T>& trainer, const KerasOptimizer& found,
 template <class T>
 LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                            const LoadWeightsOptions& options) {
+  check_variables_are_here(trainer, "load_weights");
   check_weights_path("load_weights", path, true);
   const bool wants_optimizer = is_keras_file(path) && !options.by_name && !options.weights_only;
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger

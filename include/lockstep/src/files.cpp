@@ -1,4 +1,4 @@
-// Files: checkpoints, records, data sets, and the callbacks, most of which write some.
+// Files: checkpoints, data sets, TFRecords, and the callbacks, most of which write some.
 #define LOCKSTEP_SOURCE 1
 
 #include "lockstep/callbacks/backup_and_restore.ipp"
@@ -13,13 +13,13 @@
 #include "lockstep/callbacks/monitor.ipp"
 #include "lockstep/callbacks/progress_bar.ipp"
 #include "lockstep/callbacks/swap_ema_weights.ipp"
-#include "lockstep/callbacks/tensorboard.ipp"
 #include "lockstep/checkpoint/archive.ipp"
 #include "lockstep/checkpoint/byte_parts.ipp"
 #include "lockstep/checkpoint/checkpoint_folder.ipp"
 #include "lockstep/checkpoint/checkpoint_watch.ipp"
 #include "lockstep/checkpoint/file.ipp"
 #include "lockstep/checkpoint/file_lock.ipp"
+#include "lockstep/checkpoint/growing_file.ipp"
 #include "lockstep/checkpoint/inflate.ipp"
 #include "lockstep/checkpoint/keras_layout.ipp"
 #include "lockstep/checkpoint/npz.ipp"
@@ -40,10 +40,10 @@
 #include "lockstep/datasets/npy.ipp"
 #include "lockstep/datasets/synthetic_digits.ipp"
 #include "lockstep/datasets/text_lines.ipp"
-#include "lockstep/datasets/tfrecords.ipp"
 #include "lockstep/datasets/token_shard.ipp"
-#include "lockstep/records/event_file.ipp"
-#include "lockstep/records/example.ipp"
-#include "lockstep/records/growing_file.ipp"
-#include "lockstep/records/tfrecord_file.ipp"
-#include "lockstep/records/tfrecord_writer.ipp"
+#include "lockstep/extra/records/example.ipp"
+#include "lockstep/extra/records/tfrecord_file.ipp"
+#include "lockstep/extra/records/tfrecord_writer.ipp"
+#include "lockstep/extra/records/tfrecords.ipp"
+#include "lockstep/extra/tensorboard/event_file.ipp"
+#include "lockstep/extra/tensorboard/tensorboard.ipp"

@@ -35,6 +35,5 @@
 #include "lockstep/training/replica_checksums.ipp"
 #include "lockstep/training/saved_arrays.ipp"
 #include "lockstep/training/saved_signature.ipp"
-#include "lockstep/training/served_variables.ipp"
 #include "lockstep/training/trainer.ipp"
 #include "lockstep/training/worker_data.ipp"

@@ -16,7 +16,6 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 class ElasticWorld;
-class ParameterServers;
 
 /// A Replica, in a function that a strategy runs on each of its replicas.
 class AnyReplica {
@@ -32,8 +31,6 @@ class AnyReplica {
   /// Called by every replica of the process: when all have come, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
   virtual void team_lead(FunctionRef<void()> f) = 0;
-  /// nullptr where the ranks update parameters themselves.
-  [[nodiscard]] virtual ParameterServers* parameter_servers() { return nullptr; }
 
  protected:
   AnyReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size) noexcept
@@ -72,8 +69,8 @@ class AnyStrategy {
   /// nullptr where the number of workers stays.
   [[nodiscard]] virtual const ElasticWorld* elastic_world() const = 0;
 
-  /// nullptr where the ranks update parameters themselves.
-  [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
+  /// Whether parameters live on servers. Workers then have no collective operations.
+  [[nodiscard]] virtual bool has_parameter_servers() const { return false; }
   /// Whether its several workers share out the updates.
   [[nodiscard]] virtual bool sharded_updates() const = 0;
   /// Counts one more model; returns their number. 0 for a strategy that does not count.
@@ -81,15 +78,6 @@ class AnyStrategy {
 };
 
 namespace detail {
-
-/// Those of a strategy or a replica that has them.
-template <class Owner>
-[[nodiscard]] ParameterServers* parameter_servers_of(Owner& owner) {
-  if constexpr (requires { owner.parameter_servers(); })
-    return owner.parameter_servers();
-  else
-    return nullptr;
-}
 
 template <Replica R>
 class ReplicaAdapter final : public AnyReplica {
@@ -108,9 +96,6 @@ class ReplicaAdapter final : public AnyReplica {
       if (replica_.local_rank() == 0) f();
       replica_.team_barrier();
     }
-  }
-  [[nodiscard]] ParameterServers* parameter_servers() override {
-    return parameter_servers_of(replica_);
   }
 
  private:
@@ -161,8 +146,11 @@ class StrategyAdapter final : public AnyStrategy {
     else
       return nullptr;
   }
-  [[nodiscard]] ParameterServers* parameter_servers() override {
-    return parameter_servers_of(strategy_);
+  [[nodiscard]] bool has_parameter_servers() const override {
+    if constexpr (requires { strategy_.has_parameter_servers(); })
+      return strategy_.has_parameter_servers();
+    else
+      return false;
   }
   [[nodiscard]] bool sharded_updates() const override {
     if constexpr (requires {

@@ -54,7 +54,7 @@ void FitRank<T>::run() {
   if (!agree_on_fit()) return;
   agree_on_plan();
   const ResidualScope residuals(model);
-  updater = choose_updater(model);
+  updater = fit.trainer.updater(model);
   call_back([&] { begin_training(); });
   each_part(&FitPart<T>::begin, *this);
   find_place();

@@ -1,15 +1,23 @@
 // FitPart: what takes part in fit besides its loop.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
 class FitRank;  // fit.hpp
+template <class T>
+struct Parts;  // step/parts.hpp
+template <class T>
+class Trainer;  // trainer.hpp
+template <class T>
+class Updater;  // step/updater.hpp
 
 /// How steps, an epoch or fit end.
 struct FitEnd {
@@ -68,6 +76,13 @@ class RemoteVariables : public FitPart<T> {
   [[nodiscard]] virtual bool are_here() const noexcept = 0;
   /// Copies them into this process.
   virtual void pull() = 0;
+  /// What a replica trains them with.
+  [[nodiscard]] virtual std::unique_ptr<Updater<T>> updater(const Parts<T>& parts) = 0;
 };
+
+/// Makes those of a Trainer, as its strategy has them; nullptr: this process trains its variables.
+template <class T>
+using MakeRemoteVariables = FunctionRef<std::unique_ptr<RemoteVariables<T>>(Trainer<T>&)>;
+inline constexpr auto no_remote_variables = [](auto&) { return nullptr; };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -17,6 +17,7 @@
 #include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/fit_part.hpp"
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/named_arrays.hpp"
 
@@ -30,7 +31,8 @@ template <class T>
 [[nodiscard]] std::shared_ptr<Trainer<T>> make_trainer(const Program<T>& program,
                                                        std::shared_ptr<AnyStrategy> strategy,
                                                        std::optional<std::uint64_t> seed,
-                                                       const Synchronization& synchronization);
+                                                       const Synchronization& synchronization,
+                                                       MakeRemoteVariables<T> remote);
 
 // What Model has under these names. One thread at a time calls them.
 template <class T>
@@ -64,6 +66,10 @@ template <class T>
 bool is_in_fit(const Trainer<T>& trainer) noexcept;
 template <class T>
 AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept;
+/// For what is about to set variables or an optimizer's state: throws Error naming `call` when a
+/// fit trains remote variables, which would not hear of it.
+template <class T>
+void check_variables_are_here(const Trainer<T>& trainer, std::string_view call);
 template <class T>
 std::size_t replicas_of(const Trainer<T>& trainer) noexcept;
 /// Every variable in one replica, layer by layer, the trained ones before the others.

@@ -20,7 +20,6 @@
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/loops.hpp"
 #include "lockstep/training/predict.ipp"
-#include "lockstep/training/served_fit.ipp"
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 
@@ -30,8 +29,10 @@ template <class T>
 std::shared_ptr<Trainer<T>> make_trainer(const Program<T>& program,
                                          std::shared_ptr<AnyStrategy> strategy,
                                          std::optional<std::uint64_t> seed,
-                                         const Synchronization& synchronization) {
-  auto trainer = std::make_shared<Trainer<T>>(program, std::move(strategy), seed, synchronization);
+                                         const Synchronization& synchronization,
+                                         MakeRemoteVariables<T> remote) {
+  auto trainer =
+      std::make_shared<Trainer<T>>(program, std::move(strategy), seed, synchronization, remote);
   const std::string takers = program.takers_of_logits();
   if (!takers.empty() && trainer->strategy().is_chief())
     log_warning(
@@ -67,7 +68,7 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
     data.begin({.seed = variables.seed, .number = 0});
     parts.workspace.non_finite = {};
     const ResidualScope residuals(parts);
-    const auto updater = choose_updater(parts);
+    const auto updater = trainer.updater(parts);
     const std::int64_t accumulated = variables.accumulated_steps;
     const bool by_this =
         train_step(parts, *updater, data,
@@ -113,6 +114,13 @@ AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept {
   return trainer.strategy();
 }
 template <class T>
+void check_variables_are_here(const Trainer<T>& trainer, std::string_view call) {
+  if (trainer.remote() == nullptr || !trainer.remote()->are_in_fit()) return;
+  throw Error(concat({call,
+                      ": while fit trains with parameter servers, the variables are theirs: set "
+                      "them before the fit, in on_train_end, or after it"}));
+}
+template <class T>
 std::size_t replicas_of(const Trainer<T>& trainer) noexcept {
   return trainer.replicas();
 }
@@ -126,7 +134,7 @@ std::vector<NamedArray<T>> named_arrays_of(const Trainer<T>& trainer, std::size_
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INSTANCE(std::shared_ptr<Trainer<LOCKSTEP_REAL>> make_trainer(
     const Program<LOCKSTEP_REAL>&, std::shared_ptr<AnyStrategy>, std::optional<std::uint64_t>,
-    const Synchronization&));
+    const Synchronization&, MakeRemoteVariables<LOCKSTEP_REAL>));
 LOCKSTEP_INSTANCE(Logs train_on_batch(Trainer<LOCKSTEP_REAL>&, const AnyDataset&));
 LOCKSTEP_INSTANCE(std::uint32_t parameters_crc32c(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(std::uint64_t seed_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
@@ -135,6 +143,7 @@ LOCKSTEP_INSTANCE(void set_learning_rate(Trainer<LOCKSTEP_REAL>&, double));
 LOCKSTEP_INSTANCE(std::int64_t iterations_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(bool is_in_fit(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(AnyStrategy& strategy_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
+LOCKSTEP_INSTANCE(void check_variables_are_here(const Trainer<LOCKSTEP_REAL>&, std::string_view));
 LOCKSTEP_INSTANCE(std::size_t replicas_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(std::vector<NamedArray<LOCKSTEP_REAL>> named_arrays_of(
     const Trainer<LOCKSTEP_REAL>&, std::size_t));

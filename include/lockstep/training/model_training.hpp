@@ -21,7 +21,6 @@
 #include "lockstep/training/keras_layout.hpp"
 #include "lockstep/training/keras_optimizer.hpp"
 #include "lockstep/training/model_state.hpp"
-#include "lockstep/training/served_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -125,7 +124,7 @@ class ModelTraining final : public Training {
   }
 
   void set_parameters(std::span<const std::byte> parameters) override {
-    check_variables_are_here(trainer_.strategy(), "set_parameters");
+    check_variables_are_here(trainer_, "set_parameters");
     const auto trained = std::as_writable_bytes(trainer_.variables().parameters().values());
     const std::size_t expected =
         trained.size() + std::as_bytes(trainer_.workspace(0).state().values()).size();

@@ -11,7 +11,7 @@ std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& 
                                                typename ReplicaModel<T>::ToInput to_input) {
   refuse_rounds("on", trainer.variables());
   const Parts<T> parts = trainer.parts(replica);
-  return std::make_unique<ReplicaModel<T>>(parts, choose_updater(parts), to_input);
+  return std::make_unique<ReplicaModel<T>>(parts, trainer.updater(parts), to_input);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -42,7 +42,8 @@ class Trainer {
   /// chief's seed and variables. Without `seed` one is drawn. Throws ConfigurationError for a
   /// synchronization that makes no sense, or not for this optimizer.
   Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> strategy,
-          std::optional<std::uint64_t> seed, const Synchronization& synchronization = {});
+          std::optional<std::uint64_t> seed, const Synchronization& synchronization = {},
+          MakeRemoteVariables<T> remote = no_remote_variables);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -117,6 +118,9 @@ class Trainer {
   void forget_rank_state() noexcept { rank_state_.forget(); }
 
   // For the loops, on each replica.
+
+  /// How the gradients of a step become new parameters.
+  [[nodiscard]] std::unique_ptr<Updater<T>> updater(const Parts<T>& parts) const;
 
   /// What the constructor does.
   void start(AnyReplica& replica);

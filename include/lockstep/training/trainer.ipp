@@ -18,14 +18,14 @@
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/compile_rules.hpp"
-#include "lockstep/training/served_fit.hpp"
 #include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
 Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> strategy,
-                    std::optional<std::uint64_t> seed, const Synchronization& synchronization)
+                    std::optional<std::uint64_t> seed, const Synchronization& synchronization,
+                    MakeRemoteVariables<T> remote)
     : program_(program),
       strategy_(std::move(strategy)),
       variables_(program,
@@ -35,7 +35,7 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
       given_seed_(seed),
       model_number_(strategy_->is_running() ? 0 : strategy_->count_model()),
       rank_state_(program, variables_, workspaces_.size()),
-      remote_(remote_variables_of(*this)) {
+      remote_(remote(*this)) {
   check_log_form();
   variables_.seed = seed ? *seed : std::random_device{}();
   if (remote_) check_for_servers(program_, synchronization);
@@ -135,6 +135,11 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     }
   }
   replica.team_barrier();
+}
+
+template <class T>
+std::unique_ptr<Updater<T>> Trainer<T>::updater(const Parts<T>& parts) const {
+  return remote_ ? remote_->updater(parts) : choose_updater(parts);
 }
 
 template <class T>

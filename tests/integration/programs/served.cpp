@@ -12,12 +12,12 @@
 #include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
-#include "lockstep/strategies/parameter_server.hpp"
 
 namespace ls = lockstep;
 

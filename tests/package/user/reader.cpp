@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include <lockstep/checkpoint/hdf5.hpp>
-#include <lockstep/cluster/mpi_cluster.hpp>
 #include <lockstep/datasets/image_folder.hpp>
+#include <lockstep/extra/mpi/mpi_cluster.hpp>
 
 int main() {
 #if defined(LOCKSTEP_HAS_HDF5)

@@ -9,7 +9,6 @@
 #include "lockstep/step/updaters/alone.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/step/updaters/overlapped.hpp"
-#include "lockstep/step/updaters/parameter_server.hpp"
 #include "lockstep/step/updaters/rounds.hpp"
 #include "lockstep/step/updaters/sharded.hpp"
 #include "lockstep/step/updaters/shared_memory.hpp"
@@ -19,8 +18,6 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
 std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
-  if (parts.replica.parameter_servers() != nullptr)
-    return std::make_unique<ParameterServerUpdater<T>>(parts);
   const AnyCollective& collective = parts.replica.collective();
   const bool needs_all = parts.variables.needs_all_gradients();
   if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);

@@ -1,0 +1,6 @@
+// ONNX: export_onnx.
+#pragma once
+
+#include "lockstep/core/config.hpp"  // first: see there
+
+#include "lockstep/extra/onnx/export_onnx.hpp"

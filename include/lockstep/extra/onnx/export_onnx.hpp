@@ -1,0 +1,89 @@
+// export_onnx: a model for onnxruntime.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/extra/onnx/detail/attention_operators.hpp"
+#include "lockstep/extra/onnx/detail/container_operators.hpp"
+#include "lockstep/extra/onnx/detail/flat_operators.hpp"
+#include "lockstep/extra/onnx/detail/operator.hpp"
+#include "lockstep/extra/onnx/detail/window_operators.hpp"
+#include "lockstep/extra/onnx/graph.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/saving/model_files.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct ExportOnnxOptions {
+  std::string input = "x";   ///< the name of the samples [batch x the model's Input]
+  std::string output = "y";  ///< the name of the outputs
+};
+
+namespace detail {
+
+/// Throws ConfigurationError unless there are two different names.
+void check_names(const ExportOnnxOptions& options);
+
+/// Writes the graph as a file.
+void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOnnxOptions& options,
+                std::span<const std::size_t> output_shape);
+
+}  // namespace detail
+
+/// Writes the model, as predict runs it, in the format of ONNX (IR 8, operators of set 17), with
+/// float32 weights. Images stay height x width x channels; sequences are [positions x features],
+/// and ids numbers with a point, as in this library. Masks are part of the graph. The chief alone
+/// writes, whole or not at all. A layer without an operator is an error of the compiler: all of
+/// this library have one (BatchNormalization for flat samples and images, GroupNormalization for at
+/// most three dimensions). Throws Error naming the path, and ConfigurationError when the names are
+/// empty or equal.
+/// @code
+/// lockstep::export_onnx(model, "cnn.onnx");
+/// @endcode
+template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
+void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
+                 const std::string& path, const ExportOnnxOptions& options = {}) {
+  using Files = detail::ModelFiles<Model<Net, T, S, LossType, OptimizerType, Metrics...>>;
+  const auto& trainer = Files::trainer(model);
+  detail::check_names(options);
+  using In = typename Net::InputShape;
+  using Out = typename Net::template Output<In>;
+  detail::OnnxGraph graph(options.input, In::extents);
+  const auto order = Net::template variable_order<In>();
+  std::size_t i = 0;
+  for (const auto& array : detail::named_arrays_of(trainer, 0)) {
+    float* to =
+        graph.add_variable(order[i++], array.name, array.variable->shape(), array.values.size());
+    for (const T value : array.values) *to++ = static_cast<float>(value);
+  }
+  detail::OnnxOperator<Net>::template write<In>(graph);
+  graph.to_sequences(Out::extents);
+  if (detail::strategy_of(trainer).is_chief())
+    detail::write_onnx(path, graph, options, Out::extents);
+}
+
+namespace detail {
+
+inline void check_names(const ExportOnnxOptions& options) {
+  if (options.input.empty() || options.output.empty() || options.input == options.output)
+    throw ConfigurationError("export_onnx: input and output need two different names");
+}
+
+inline void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOnnxOptions& options,
+                       std::span<const std::size_t> output_shape) {
+  const std::string bytes =
+      graph.serialize(options.output, output_shape,
+                      concat({version_major, ".", version_minor, ".", version_patch}));
+  write_file_atomically(path, std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace detail
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

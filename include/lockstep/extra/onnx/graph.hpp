@@ -1,0 +1,350 @@
+// An ONNX graph while it is made.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/extra/records/protobuf.hpp"
+#include "lockstep/layers/layer_info.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+namespace onnx {
+// enum TensorProto.DataType
+inline constexpr int type_float = 1, type_int64 = 7, type_bool = 9;
+}  // namespace onnx
+
+/// A variable of the model, in this library's layout.
+struct OnnxArray {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::vector<float> values;
+};
+
+/// The numbers of an attribute, or its texts.
+struct OnnxAttribute {
+  std::string_view name;
+  std::vector<std::int64_t> ints = {};
+  float number = 0;
+  enum class Kind { ints, one_int, number, text, numbers, texts } kind = Kind::ints;
+  std::string_view text = {};
+  std::vector<float> numbers = {};
+  std::vector<std::string_view> texts = {};
+};
+
+/// An attribute that is one whole number.
+[[nodiscard]] inline OnnxAttribute onnx_int(std::string_view name, std::int64_t number) {
+  return {name, {number}, 0, OnnxAttribute::Kind::one_int};
+}
+
+/// Nodes, one behind the other (github.com/onnx/onnx/blob/main/onnx/onnx.proto3, operators of set
+/// 17). The value that the next node takes is a batch: of flat samples, of images that are channels
+/// first or last, of sequences, likewise, or of their tokens, as layers see them that know nothing
+/// of positions. What each layer appends is in detail/.
+class OnnxGraph {
+ public:
+  /// A value, and how it lies.
+  struct Value {
+    std::string name;
+    std::size_t rank = 1;  ///< of a sample, or of a token
+    bool channels_first = false;
+    bool is_tokens = false;  ///< [batch * positions x token]
+  };
+
+  OnnxGraph(std::string input, std::span<const std::size_t> sample_shape);
+  OnnxGraph(const OnnxGraph&) = delete;
+  OnnxGraph& operator=(const OnnxGraph&) = delete;
+  ~OnnxGraph();
+
+  /// Before the layers: the model's variables, in order. Returns where its `size` values belong.
+  float* add_variable(const VariablePlace& place, const std::string& name,
+                      std::span<const std::size_t> shape, std::size_t size);
+
+  [[nodiscard]] Value& value() noexcept { return value_; }
+  void set_value(Value value) { value_ = std::move(value); }
+  /// Makes tokens of sequences, if they are none, and the reverse. `shape`: of a token; of a
+  /// sequence.
+  void to_tokens(std::span<const std::size_t> shape);
+  void to_sequences(std::span<const std::size_t> shape);
+  /// After a layer that was applied to each token.
+  void keep_tokens() noexcept { value_.is_tokens = true; }
+
+  /// Which positions of the sequence that goes on count, [batch x positions], 1 or 0; empty: all.
+  [[nodiscard]] const std::string& mask() const noexcept { return mask_; }
+  void set_mask(std::string mask) { mask_ = std::move(mask); }
+  /// Of the sequence whose tokens a layer is given; 0: they are no tokens.
+  [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
+  void set_positions(std::size_t positions) noexcept { positions_ = positions; }
+
+  /// The next variable of the model, trained or not; the next trained one, which is not taken.
+  const OnnxArray& take(bool trained);
+  [[nodiscard]] const OnnxArray& next_trained() const;
+
+  // These append an initializer, and return its name.
+  std::string weight(const OnnxArray& array);
+  std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
+  std::string axis(std::int64_t number);  ///< of no dimension
+  std::string number(double number);
+  std::string filled(std::string_view what, std::size_t size, float number);
+  std::string floats(std::string_view what, std::span<const std::size_t> shape,
+                     std::span<const float> values);
+
+  // These append a node, and return the name of its output.
+  /// `which`: which of the operator's outputs is wanted.
+  std::string node(std::string_view op, const std::vector<std::string>& inputs,
+                   const std::vector<OnnxAttribute>& attributes = {}, int which = 0);
+  std::string transposed(const std::string& input, std::vector<std::int64_t> order);
+  std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
+
+  // These change the value.
+  /// An operator of one input, with at most two attributes.
+  void apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes = {});
+  void reshape(std::span<const std::size_t> sample_shape);
+  void lay_out(bool channels_first);
+
+  /// What Frozen's layers take is among the state: their trained variables, and behind those the
+  /// others. Returns what restore needs.
+  struct Cursors {
+    std::size_t trained, state;
+    bool is_frozen;
+  };
+  [[nodiscard]] Cursors freeze(std::size_t trained_count);
+  void unfreeze(const Cursors& before, std::size_t state_count);
+
+  /// The model as a file. `output`: the name of the last value.
+  [[nodiscard]] std::string serialize(const std::string& output,
+                                      std::span<const std::size_t> sample_shape,
+                                      std::string_view producer_version);
+
+ private:
+  std::string add_initializer(std::string name, std::span<const std::size_t> shape,
+                              std::span<const float> values);
+
+  Value value_;
+  std::string mask_;
+  std::size_t positions_ = 0;
+  std::string input_;
+  std::vector<std::size_t> input_shape_;
+  std::vector<OnnxArray> trained_, state_;
+  std::size_t next_trained_ = 0, next_state_ = 0;
+  bool is_frozen_ = false;
+  std::size_t nodes_ = 0, constants_ = 0;
+  ProtoWriter graph_;  // its nodes and initializers
+};
+
+namespace onnx {
+// enum AttributeProto.AttributeType
+inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_string = 3,
+                               attribute_floats = 6, attribute_ints = 7, attribute_strings = 8;
+}  // namespace onnx
+
+/// A ValueInfoProto: floats [batch x shape].
+inline ProtoWriter onnx_value_info(const std::string& name,
+                                   std::span<const std::size_t> sample_shape) {
+  ProtoWriter shape, batch, tensor, type, info;
+  shape.message(1, batch.text(2, "batch"));
+  for (const std::size_t extent : sample_shape) {
+    ProtoWriter dimension;
+    shape.message(1, dimension.varint(1, extent));
+  }
+  tensor.varint(1, onnx::type_float).message(2, shape);
+  return info.text(1, name).message(2, type.message(1, tensor));
+}
+
+inline OnnxGraph::OnnxGraph(std::string input, std::span<const std::size_t> sample_shape)
+    : value_{.name = input, .rank = sample_shape.size()},
+      input_(std::move(input)),
+      input_shape_(sample_shape.begin(), sample_shape.end()) {}
+
+inline OnnxGraph::~OnnxGraph() = default;
+
+inline float* OnnxGraph::add_variable(const VariablePlace& place, const std::string& name,
+                                      std::span<const std::size_t> shape, std::size_t size) {
+  std::vector<OnnxArray>& arrays = place.is_trained ? trained_ : state_;
+  if (arrays.size() <= place.index) arrays.resize(place.index + 1);
+  arrays[place.index] = {name, {shape.begin(), shape.end()}, std::vector<float>(size)};
+  return arrays[place.index].values.data();
+}
+
+inline const OnnxArray& OnnxGraph::take(bool trained) {
+  if (trained && !is_frozen_) return trained_.at(next_trained_++);
+  return trained ? state_.at(next_trained_++) : state_.at(next_state_++);
+}
+
+inline OnnxGraph::Cursors OnnxGraph::freeze(std::size_t trained_count) {
+  const Cursors before{next_trained_, next_state_, is_frozen_};
+  if (!is_frozen_) {
+    next_trained_ = next_state_;
+    next_state_ += trained_count;
+    is_frozen_ = true;
+  }
+  return before;
+}
+
+inline void OnnxGraph::unfreeze(const Cursors& before, std::size_t state_count) {
+  if (before.is_frozen) return;
+  next_trained_ = before.trained;
+  next_state_ = before.state + state_count;
+  is_frozen_ = false;
+}
+
+inline std::string OnnxGraph::add_initializer(std::string name, std::span<const std::size_t> shape,
+                                              std::span<const float> values) {
+  ProtoWriter tensor, numbers;
+  for (const std::size_t extent : shape) tensor.varint(1, extent);
+  for (const float value : values) numbers.fixed<4>(std::bit_cast<std::uint32_t>(value));
+  tensor.varint(2, onnx::type_float).text(8, name).text(9, numbers.bytes());
+  graph_.message(5, tensor);
+  return name;
+}
+
+inline std::string OnnxGraph::weight(const OnnxArray& array) {
+  return add_initializer(array.name, array.shape, array.values);
+}
+
+inline std::string OnnxGraph::constant(std::string_view what,
+                                       const std::vector<std::int64_t>& numbers) {
+  std::string name = concat({what, "_", constants_++});
+  ProtoWriter tensor, values;
+  for (const std::int64_t value : numbers) values.fixed<8>(static_cast<std::uint64_t>(value));
+  tensor.varint(1, numbers.size())
+      .varint(2, onnx::type_int64)
+      .text(8, name)
+      .text(9, values.bytes());
+  graph_.message(5, tensor);
+  return name;
+}
+
+inline std::string OnnxGraph::axis(std::int64_t number) {
+  std::string name = concat({"axis_", constants_++});
+  ProtoWriter tensor, value;
+  value.fixed<8>(static_cast<std::uint64_t>(number));
+  graph_.message(5, tensor.varint(2, onnx::type_int64).text(8, name).text(9, value.bytes()));
+  return name;
+}
+
+inline std::string OnnxGraph::number(double number) {
+  const auto value = static_cast<float>(number);
+  return add_initializer(concat({"number_", constants_++}), {}, {&value, 1});
+}
+
+inline std::string OnnxGraph::floats(std::string_view what, std::span<const std::size_t> shape,
+                                     std::span<const float> values) {
+  return add_initializer(concat({what, "_", constants_++}), shape, values);
+}
+
+inline const OnnxArray& OnnxGraph::next_trained() const {
+  return (is_frozen_ ? state_ : trained_).at(next_trained_);
+}
+
+inline std::string OnnxGraph::filled(std::string_view what, std::size_t size, float number) {
+  const std::vector<float> values(size, number);
+  const std::size_t shape[] = {size};
+  return add_initializer(concat({what, "_", constants_++}), shape, values);
+}
+
+inline std::string OnnxGraph::node(std::string_view op, const std::vector<std::string>& inputs,
+                                   const std::vector<OnnxAttribute>& attributes, int which) {
+  std::string output = concat({"value_", nodes_++});
+  ProtoWriter written;
+  for (const std::string& input : inputs) written.text(1, input);
+  // Outputs before it are not used: those of a recurrence may be left out, those of TopK must be
+  // there.
+  for (int i = 0; i < which; ++i) written.text(2, op == "TopK" ? output + "_unused" : "");
+  written.text(2, output).text(3, concat({op, "_", nodes_ - 1})).text(4, op);
+  for (const OnnxAttribute& attribute : attributes) {
+    ProtoWriter field;
+    field.text(1, attribute.name);
+    if (attribute.kind == OnnxAttribute::Kind::number) {
+      field.number(2, attribute.number).varint(20, onnx::attribute_float);
+    } else if (attribute.kind == OnnxAttribute::Kind::text) {
+      field.text(4, attribute.text).varint(20, onnx::attribute_string);
+    } else if (attribute.kind == OnnxAttribute::Kind::numbers) {
+      for (const float number : attribute.numbers) field.number(7, number);
+      field.varint(20, onnx::attribute_floats);
+    } else if (attribute.kind == OnnxAttribute::Kind::texts) {
+      for (const std::string_view text : attribute.texts) field.text(9, text);
+      field.varint(20, onnx::attribute_strings);
+    } else if (attribute.kind == OnnxAttribute::Kind::one_int) {
+      field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0)))
+          .varint(20, onnx::attribute_int);
+    } else {
+      for (const std::int64_t value : attribute.ints)
+        field.varint(8, static_cast<std::uint64_t>(value));
+      field.varint(20, onnx::attribute_ints);
+    }
+    written.message(5, field);
+  }
+  graph_.message(1, written);
+  return output;
+}
+
+inline std::string OnnxGraph::transposed(const std::string& input,
+                                         std::vector<std::int64_t> order) {
+  return node("Transpose", {input}, {{"perm", std::move(order)}});
+}
+
+inline std::string OnnxGraph::reshaped(const std::string& input,
+                                       const std::vector<std::int64_t>& shape) {
+  return node("Reshape", {input, constant("shape", shape)});
+}
+
+inline void OnnxGraph::lay_out(bool channels_first) {
+  if ((value_.rank != 3 && value_.rank != 2) || value_.channels_first == channels_first) return;
+  using Order = std::vector<std::int64_t>;
+  value_.name = transposed(value_.name, value_.rank == 2 ? Order{0, 2, 1}
+                                        : channels_first ? Order{0, 3, 1, 2}
+                                                         : Order{0, 2, 3, 1});
+  value_.channels_first = channels_first;
+}
+
+inline void OnnxGraph::to_tokens(std::span<const std::size_t> shape) {
+  if (!value_.is_tokens) reshape(shape);
+  value_.is_tokens = true;
+}
+
+inline void OnnxGraph::to_sequences(std::span<const std::size_t> shape) {
+  if (value_.is_tokens) reshape(shape);
+}
+
+inline void OnnxGraph::reshape(std::span<const std::size_t> sample_shape) {
+  lay_out(false);
+  std::vector<std::int64_t> shape = {-1};
+  for (const std::size_t extent : sample_shape) shape.push_back(static_cast<std::int64_t>(extent));
+  value_ = {.name = node("Reshape", {value_.name, constant("shape", shape)}),
+            .rank = sample_shape.size()};
+}
+
+inline void OnnxGraph::apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes) {
+  value_.name = node(op, {value_.name}, attributes);
+}
+
+inline std::string OnnxGraph::serialize(const std::string& output,
+                                        std::span<const std::size_t> sample_shape,
+                                        std::string_view producer_version) {
+  lay_out(false);
+  ProtoWriter last, opset, model, graph;
+  last.text(1, value_.name).text(2, output).text(3, "output").text(4, "Identity");
+  graph_.message(1, last).text(2, "lockstep");
+  graph_.message(11, onnx_value_info(input_, input_shape_))
+      .message(12, onnx_value_info(output, sample_shape));
+  opset.varint(2, 17);
+  model.varint(1, 8)
+      .text(2, "lockstep")
+      .text(3, producer_version)
+      .message(7, graph_)
+      .message(8, opset);
+  return model.bytes();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,369 @@
+// ParameterClient: a worker's connections to all parameter servers.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
+#include "lockstep/extra/parameter_server/backup.hpp"
+#include "lockstep/extra/parameter_server/connection.hpp"
+#include "lockstep/extra/parameter_server/detail/link.hpp"
+#include "lockstep/extra/parameter_server/numbers.hpp"
+#include "lockstep/extra/parameter_server/options.hpp"
+#include "lockstep/extra/parameter_server/parameter_servers.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Every call waits for a server that is away, goes on when it is back, and says on stderr every 5
+/// s for which server it waits. It throws CollectiveError (exit code 138), which names the server,
+/// when one has not been heard of for startup_timeout, and ConfigurationError when a server refuses
+/// this worker. One thread makes the calls; a thread of the client's own tells the servers
+/// meanwhile that this worker lives.
+class ParameterClient {
+ public:
+  ParameterClient(int rank, int workers, const std::vector<std::string>& servers,
+                  const ParameterServerOptions& options, PsTrust trust);
+  ParameterClient(const ParameterClient&) = delete;
+  ParameterClient& operator=(const ParameterClient&) = delete;
+  ~ParameterClient();
+
+  [[nodiscard]] std::size_t servers() const noexcept { return links_.size(); }
+
+  /// Waits until the chief has begun the fit. `signature`: the program's, and behind a null
+  /// character what its fit was given. Throws ConfigurationError when some servers have backups of
+  /// a training, and others have not.
+  [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature);
+  void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state);
+  void pull(std::size_t server, std::span<std::byte> state);
+  /// One step with all servers at once: an exchange for each. `place`: where this rank goes on
+  /// after it.
+  void step(double learning_rate, bool stop_on_non_finite, std::span<const std::byte> place,
+            std::span<const double> status, std::span<const PsExchange> exchanges);
+  /// Returns when all workers that live have called it.
+  void finish();
+  /// See ParameterServers::settle.
+  [[nodiscard]] bool settle(std::size_t server, bool wants, std::span<const std::byte> given,
+                            std::span<std::byte> taken);
+  /// Ends the connections: the servers go on without this worker until its next call.
+  void hang_up() noexcept;
+  /// This worker will begin no other fit.
+  void say_goodbye() noexcept;
+
+ private:
+  using Clock = PsLink::Clock;
+
+  void converse_with_all(std::string_view operation, FunctionRef<void(PsLink&)> send,
+                         FunctionRef<void(PsLink&, const PsConnection::Head&)> receive);
+  void speak();
+  [[noreturn]] void fail_to_begin(const std::vector<PsVerdict>& verdicts);
+  [[nodiscard]] bool end_backups();
+
+  const ParameterServerOptions& options_;
+  const PsCaller caller_;
+  std::vector<std::unique_ptr<PsLink>> links_;
+  std::uint64_t fit_ = 0;  // the last one that was begun
+  std::uint64_t steps_ = 0;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool has_ended_ = false;
+  std::thread speaker_;
+};
+
+[[nodiscard]] inline std::uint64_t draw_process_number() {
+  const std::string nonce = make_nonce();
+  std::uint64_t number = 0;
+  std::memcpy(&number, nonce.data(), sizeof number);
+  return number;
+}
+
+inline ParameterClient::ParameterClient(int rank, int workers,
+                                        const std::vector<std::string>& servers,
+                                        const ParameterServerOptions& options, PsTrust trust)
+    : options_(options),
+      caller_{.rank = rank,
+              .workers = workers,
+              .servers = servers.size(),
+              .options = options,
+              .trust = std::move(trust),
+              .process = draw_process_number()} {
+  for (const std::string& address : servers)
+    links_.push_back(std::make_unique<PsLink>(caller_, links_.size(), address));
+  speaker_ = start_thread("word to parameter servers", [this] { speak(); });
+}
+
+inline ParameterClient::~ParameterClient() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  ended_.notify_all();
+  speaker_.join();
+}
+
+// While this worker computes, or is in a callback. (In a call, it speaks itself.)
+inline void ParameterClient::speak() {
+  const auto interval =
+      std::min<std::chrono::milliseconds>(options_.timeout / 4, std::chrono::seconds(5));
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, interval, [this] { return has_ended_; })) {
+    lock.unlock();
+    for (const auto& link : links_) {
+      const std::unique_lock use(link->in_use, std::try_to_lock);
+      if (!use.owns_lock() || !link->connection) continue;
+      try {
+        link->connection->send(PsMessage::alive, "");
+      } catch (const ConnectionLost& lost) {
+        link->why = lost.what();
+        link->connection.reset();
+      }
+    }
+    lock.lock();
+  }
+}
+
+inline PsBegun ParameterClient::begin(std::uint64_t fit, std::string_view signature) {
+  PsBegun begun;
+  fit_ = fit;
+  const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
+  std::vector<PsVerdict> verdicts;
+  for (const auto& each : links_) {
+    PsLink& link = *each;
+    const std::lock_guard use(link.in_use);
+    const bool is_anew = !verdicts.empty() && verdicts.front() == PsVerdict::give_anew;
+    std::uint64_t answer = 0;
+    std::vector<std::byte> place;
+    link.converse(
+        "begin of fit",
+        [&](PsConnection& connection) {
+          connection.send(PsMessage::begin,
+                          {pack_numbers(fit), std::as_bytes(std::span(signature))},
+                          is_anew ? 1 : 0);
+        },
+        [&](PsConnection& connection, const PsConnection::Head& head) {
+          if (head.size < 8 || head.size > (1 << 16) + 8) PsConnection::expect(head, 8);
+          std::array<std::byte, 8> first{};
+          connection.receive(first);
+          unpack_numbers(first, answer);
+          place.resize(head.size - 8);
+          connection.receive(place);
+        },
+        until);
+    verdicts.push_back(static_cast<PsVerdict>(answer));
+    if (link.index() == 0) begun.place = std::move(place);
+  }
+  const auto gives = [](PsVerdict v) {
+    return v == PsVerdict::give_state || v == PsVerdict::give_anew;
+  };
+  begun.gives_state = gives(verdicts.front());
+  begun.is_over = verdicts.front() == PsVerdict::is_over;
+  const auto is_other = [&](PsVerdict verdict) {
+    return gives(verdict) != begun.gives_state || (verdict == PsVerdict::is_over) != begun.is_over;
+  };
+  if (std::ranges::any_of(verdicts, is_other)) fail_to_begin(verdicts);
+  return begun;
+}
+
+// Started again, servers with backups would say the same.
+inline void ParameterClient::fail_to_begin(const std::vector<PsVerdict>& verdicts) {
+  std::string with, without, files, missing;
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    const bool has_none =
+        verdicts[i] == PsVerdict::give_state || verdicts[i] == PsVerdict::give_anew;
+    const auto add = [](std::string& list, const std::string& text) {
+      list += concat({list.empty() ? "" : ", ", text});
+    };
+    const std::string path = ps_backup_path(options_.backup_dir, static_cast<int>(i));
+    add(has_none ? without : with, concat({i}));
+    if (has_none)
+      add(missing, concat({"'", path, "'"}));
+    else
+      add(files, concat({"'", path, "', '", previous_generation(path), "'"}));
+  }
+  const std::string state =
+      without.empty() ? "parameter servers are not in the same fit"
+                      : concat({"parameter servers ", with,
+                                " hold the parameters of a training, and parameter servers ",
+                                without, " do not"});
+  if (options_.backup_dir.empty())
+    links_.front()->fail(
+        "begin of fit", Clock::now(),
+        concat({state, ": give all servers a backup_dir, or start all processes again"}));
+  throw ConfigurationError(
+      concat({"begin of fit: worker ", caller_.rank, ": ", state, ": end all processes, ",
+              missing.empty() ? "" : concat({"bring back ", missing, " to go on, or "}), "remove ",
+              files, " to begin anew, and start again"}));
+}
+
+inline void ParameterClient::put(std::size_t server, std::span<const std::byte> place,
+                                 std::span<const std::byte> state) {
+  PsLink& link = *links_[server];
+  const std::lock_guard use(link.in_use);
+  link.converse(
+      "begin of fit",
+      [&](PsConnection& connection) {
+        connection.send(PsMessage::put, {place, state}, fit_);
+      },
+      [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+}
+
+inline void ParameterClient::pull(std::size_t server, std::span<std::byte> state) {
+  PsLink& link = *links_[server];
+  const std::lock_guard use(link.in_use);
+  link.converse(
+      "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
+      [&](PsConnection& connection, const PsConnection::Head& head) {
+        PsConnection::expect(head, state.size());
+        connection.receive(state);
+      });
+}
+
+inline void ParameterClient::step(double learning_rate, bool stop_on_non_finite,
+                                  std::span<const std::byte> place, std::span<const double> status,
+                                  std::span<const PsExchange> exchanges) {
+  ++steps_;
+  const auto numbers = [&](bool with_place) {
+    return pack_numbers(learning_rate, std::uint64_t{stop_on_non_finite},
+                        std::uint64_t{with_place ? place.size() : 0});
+  };
+  const auto send = [&](PsLink& link) {
+    const bool with_place = link.index() == 0;
+    link.connection->send(PsMessage::step,
+                          {numbers(with_place), with_place ? place : std::span<const std::byte>(),
+                           std::as_bytes(status), exchanges[link.index()].gradients},
+                          steps_);
+  };
+  const auto receive = [&](PsLink& link, const PsConnection::Head& head) {
+    const PsExchange& exchange = exchanges[link.index()];
+    PsConnection::expect(head, exchange.status.size_bytes() + exchange.parameters.size());
+    link.connection->receive(std::as_writable_bytes(exchange.status));
+    link.connection->receive(exchange.parameters);
+  };
+  converse_with_all("step", send, receive);
+}
+
+// They work at the same time; one that was away is asked once more, when the others have answered.
+// (Between its messages a connection is free, for the word that this worker lives.)
+inline void ParameterClient::converse_with_all(
+    std::string_view operation, FunctionRef<void(PsLink&)> send,
+    FunctionRef<void(PsLink&, const PsConnection::Head&)> receive) {
+  const auto attempt = [](PsLink& link, const auto& f) {
+    const std::lock_guard use(link.in_use);
+    if (!link.connection) return false;
+    try {
+      f(link);
+      return true;
+    } catch (const ConnectionLost& lost) {
+      link.why = lost.what();
+      link.connection.reset();
+    } catch (...) {
+      link.connection.reset();
+      throw;
+    }
+    return false;
+  };
+  std::vector<PsLink*> away;
+  for (const auto& link : links_)
+    if (!attempt(*link, send)) away.push_back(link.get());
+  for (const auto& link : links_) {
+    if (std::ranges::find(away, link.get()) != away.end()) continue;
+    const auto take = [&](PsLink& each) { receive(each, each.reply(operation, std::nullopt)); };
+    if (!attempt(*link, take)) away.push_back(link.get());
+  }
+  for (PsLink* const link : away) {
+    const std::lock_guard use(link->in_use);
+    link->converse(
+        operation, [&](PsConnection&) { send(*link); },
+        [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
+  }
+}
+
+inline void ParameterClient::finish() {
+  // (All hear of it before any is waited for: none keeps the others waiting for this worker.)
+  converse_with_all(
+      "end of fit", [&](PsLink& link) { link.connection->send(PsMessage::finish, {}, fit_); },
+      [](PsLink&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+}
+
+inline bool ParameterClient::settle(std::size_t server, bool wants,
+                                    std::span<const std::byte> given, std::span<std::byte> taken) {
+  PsLink& link = *links_[server];
+  const std::lock_guard use(link.in_use);
+  bool has_taken = false;
+  link.converse(
+      "end of fit",
+      [&](PsConnection& connection) {
+        connection.send(PsMessage::settle, {pack_numbers(std::uint64_t{wants}), given}, fit_);
+      },
+      [&](PsConnection& connection, const PsConnection::Head& head) {
+        has_taken = head.size != 0;
+        if (!has_taken) return;
+        PsConnection::expect(head, taken.size());
+        connection.receive(taken);
+      });
+  return has_taken;
+}
+
+inline void ParameterClient::hang_up() noexcept {
+  for (const auto& link : links_) {
+    const std::lock_guard use(link->in_use);
+    link->connection.reset();
+  }
+}
+
+// The backup of server 0 says first that the training has ended, for all; then the others remove
+// theirs, and server 0 its own at the goodbye. Returns whether they have.
+inline bool ParameterClient::end_backups() {
+  if (caller_.rank != 0 || fit_ == 0 || options_.backup_dir.empty() || links_.size() == 1)
+    return true;
+  for (const auto& link : links_) {
+    const std::lock_guard use(link->in_use);
+    if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
+    link->connection->send(PsMessage::ended, "");
+    const auto reply = link->reply("end of training", Clock::now() + options_.progress_limit());
+    PsConnection::expect(reply, 0);
+    if (reply.number == 0) return false;
+  }
+  return true;
+}
+
+inline void ParameterClient::say_goodbye() noexcept {
+  bool leaves_nothing = false;
+  try {
+    leaves_nothing = end_backups();
+  } catch (const std::exception& error) {
+    log_warning(concat({"worker ", caller_.rank,
+                        ": not all parameter servers know that the training has ended (",
+                        error.what(), "): their backups stay"}));
+  }
+  for (const auto& link : links_) {
+    const std::lock_guard use(link->in_use);
+    try {
+      if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
+      link->connection->send(PsMessage::goodbye, {}, leaves_nothing ? 1 : 0);
+    } catch (...) {  // it notices that this worker has gone
+    }
+    link->connection.reset();
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

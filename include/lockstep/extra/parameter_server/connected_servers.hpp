@@ -1,0 +1,134 @@
+// ConnectedServers: ParameterServers over TCP.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/meeting/inherited_listener.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_identity.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/extra/parameter_server/client.hpp"
+#include "lockstep/extra/parameter_server/connection.hpp"
+#include "lockstep/extra/parameter_server/options.hpp"
+#include "lockstep/extra/parameter_server/parameter_servers.hpp"
+#include "lockstep/extra/parameter_server/server.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A worker connects when its first fit begins; a server listens from the beginning.
+class ConnectedServers final : public ParameterServers {
+ public:
+  /// Throws ConfigurationError when an option makes no sense, a file of TLS cannot be used, or a
+  /// server cannot listen: on a port that is taken, after startup_timeout.
+  ConnectedServers(Place place, const ParameterServerOptions& options);
+
+  [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature) override {
+    return client_->begin(fit, signature);
+  }
+  void put(std::size_t server, std::span<const std::byte> place,
+           std::span<const std::byte> state) override {
+    client_->put(server, place, state);
+  }
+  void pull(std::size_t server, std::span<std::byte> state) override {
+    client_->pull(server, state);
+  }
+  void step(double learning_rate, bool stop_on_non_finite, std::span<const std::byte> place,
+            std::span<const double> status, std::span<const PsExchange> exchanges) override {
+    client_->step(learning_rate, stop_on_non_finite, place, status, exchanges);
+  }
+  void finish() override { client_->finish(); }
+  [[nodiscard]] bool settle(std::size_t server, bool wants, std::span<const std::byte> given,
+                            std::span<std::byte> taken) override {
+    return client_->settle(server, wants, given, taken);
+  }
+  void abandon() noexcept override {
+    if (client_) client_->hang_up();
+  }
+  void say_goodbye() noexcept override {
+    if (client_) client_->say_goodbye();
+  }
+  void serve(ShardKeeper& keeper) override;
+
+ private:
+  const ParameterServerOptions options_;
+  const PsTrust trust_;
+  MeetingSocket listener_;
+  std::optional<ParameterClient> client_;
+};
+
+// A port that is taken may become free: a connection that another program has made can have it, or
+// a server that is about to end.
+inline MeetingSocket open_server_port(const std::string& address,
+                                      const ParameterServerOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const Address own = parse_address(address);
+  MeetingSocket socket = inherited_listener(own.port);
+  const auto deadline = Clock::now() + options.startup_timeout;
+  for (bool has_said = false; !socket.is_open(); has_said = true) {
+    socket = listen_for_meeting(own.host, options.bind_address, own.port);
+    if (socket.is_open() || errno != EADDRINUSE || Clock::now() >= deadline) break;
+    if (!has_said)
+      log_line(concat({"parameter server: port ", own.port, ", which its address ", address,
+                       " names, is taken; it waits for it for ",
+                       duration_text(options.startup_timeout)}));
+    ::poll(nullptr, 0, 100);
+  }
+  if (!socket.is_open())
+    throw ConfigurationError(concat(
+        {"parameter server: cannot listen on port ", own.port, ", which its address ", address,
+         " names: ", system_error_text(errno),
+         errno == EADDRINUSE ? "; another program, or another server with the same task, has it"
+                             : ""}));
+  return socket;
+}
+
+inline PsTrust trust_of(const ParameterServerOptions& options,
+                        const ParameterServers::Place& place) {
+  const TlsIdentity own =
+      place.server >= 0 ? TlsIdentity::parameter_server(place.server) : TlsIdentity(place.rank);
+  PsTrust trust{.secret = ClusterSecret::given_or_from_environment("")};
+  trust.tls = TlsContext::make(
+      TlsSettings::chosen_with_servers(options.tls, options.tls_files, own), trust.secret, own);
+  return trust;
+}
+
+inline ConnectedServers::ConnectedServers(Place place, const ParameterServerOptions& options)
+    : ParameterServers(std::move(place)), options_(options), trust_(trust_of(options_, place_)) {
+  options_.validate();
+  if (is_server())
+    listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)], options_);
+  else
+    client_.emplace(place_.rank, place_.workers, place_.servers, options_, trust_);
+}
+
+inline void ConnectedServers::serve(ShardKeeper& keeper) {
+  ParameterServer(keeper,
+                  {.index = place_.server,
+                   .servers = count(),
+                   .workers = place_.workers,
+                   .address = place_.servers[static_cast<std::size_t>(place_.server)],
+                   .addresses = place_.addresses},
+                  options_, trust_, listener_)
+      .serve();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

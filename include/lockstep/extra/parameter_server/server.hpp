@@ -1,0 +1,404 @@
+// ParameterServer: lets workers in, and serves them until all have gone.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
+#include "lockstep/extra/parameter_server/backup.hpp"
+#include "lockstep/extra/parameter_server/connection.hpp"
+#include "lockstep/extra/parameter_server/detail/fits.hpp"
+#include "lockstep/extra/parameter_server/detail/members.hpp"
+#include "lockstep/extra/parameter_server/options.hpp"
+#include "lockstep/extra/parameter_server/shard_keeper.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Serves all fits of the workers of a cluster: a thread for each connection. A worker whose
+/// connection ends is forgotten: no other waits for it. A process that claims its rank takes its
+/// place, and goes on where it was.
+class ParameterServer {
+ public:
+  /// `listener` is the socket on which the server listens already.
+  ParameterServer(ShardKeeper& keeper, PsPlace place, const ParameterServerOptions& options,
+                  const PsTrust& trust, const MeetingSocket& listener);
+  ParameterServer(const ParameterServer&) = delete;
+  ParameterServer& operator=(const ParameterServer&) = delete;
+  ~ParameterServer();
+
+  /// Returns when all workers have said goodbye; or the chief has, and no other one has been
+  /// connected for `timeout`. Throws CollectiveError when no worker has been connected for
+  /// `startup_timeout`, Preempted when the process was told to stop, after a last backup, and what
+  /// the keeper throws.
+  void serve();
+
+ private:
+  using Clock = PsMembers::Clock;
+  using Lock = PsMembers::Lock;
+
+  struct Conversation {
+    std::thread thread{};
+    std::string host{};
+    PsConnection* connection = nullptr;
+    bool is_stranger = true;  ///< has made no claim yet, and not been dropped
+    bool has_ended = false;
+  };
+  void accept();
+  void make_room();
+  void converse(MeetingSocket socket, Conversation& conversation);
+  void converse(PsConnection& connection, Conversation& conversation);
+  [[nodiscard]] PsMember& take_place(PsConnection& connection, const PsClaim& claim);
+  void answer(PsConnection& connection, PsMember& member);
+  void end(PsConnection& connection, PsMember& member);
+  /// `why`: the reason if the worker is lost; nothing if it has ended in order.
+  void leave(PsMember& member, std::optional<std::string_view> why);
+  void name_stranger(std::string_view host, std::string_view why);
+  void tend();
+  void end_backup();
+  [[nodiscard]] bool is_over();
+  [[noreturn]] void leave_early(ExitCode code);
+  void stop() noexcept;
+
+  ShardKeeper& keeper_;
+  const PsPlace place_;
+  const ParameterServerOptions& options_;
+  const PsTrust& trust_;
+  const MeetingSocket& listener_;
+  PsMembers members_;
+  PsFits fits_;
+  PsBackup backup_;
+  /// What the chief has been told of the end of the training; under the members' mutex.
+  enum class Ending { none, asked, known, failed } ending_ = Ending::none;
+  std::exception_ptr failure_;
+  Clock::time_point last_connected_ = Clock::now();
+  Clock::time_point stranger_named_{};  // under the members' mutex, as the next one
+  std::string last_stranger_;
+  std::list<Conversation> conversations_;
+};
+
+inline ParameterServer::ParameterServer(ShardKeeper& keeper, PsPlace place,
+                                        const ParameterServerOptions& options, const PsTrust& trust,
+                                        const MeetingSocket& listener)
+    : keeper_(keeper),
+      place_(std::move(place)),
+      options_(options),
+      trust_(trust),
+      listener_(listener),
+      members_(place_, options),
+      fits_(keeper, members_, place_, options),
+      backup_(options.backup_dir, place_.index, place_.servers) {}
+
+inline ParameterServer::~ParameterServer() { stop(); }
+
+inline void ParameterServer::serve() {
+  fits_.restore(backup_);
+  last_connected_ = members_.fit_began = members_.last_progress = Clock::now();
+  while (!is_over()) {
+    if (const ExitCode told = keeper_.told_to_stop(); told != ExitCode::success) leave_early(told);
+    pollfd ready{listener_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, 50) > 0) accept();
+    tend();
+  }
+  stop();
+  if (failure_) std::rethrow_exception(failure_);
+  const PsMember& chief = members_.list.front();
+  if (chief.has_left && chief.leaves_nothing && (chief.has_finished || fits_.begins_anew()))
+    backup_.remove();
+}
+
+// Workers wait for a successor, as for that of a server that has died, and none of their updates is
+// lost.
+inline void ParameterServer::leave_early(ExitCode code) {
+  stop();
+  bool backs_up = false;
+  {
+    const Lock lock(members_.mutex);
+    backs_up = fits_.copy_for(backup_, true);
+  }
+  if (backs_up) backup_.write();
+  throw Preempted(concat({"parameter server ", place_.index, " was told to stop",
+                          backup_.is_on() ? "; started again, it goes on from its backup" : ""}),
+                  code);
+}
+
+// What is due from time to time.
+inline void ParameterServer::tend() {
+  bool backs_up = false;
+  {
+    const Lock lock(members_.mutex);
+    fits_.end_round_if_complete();
+    members_.forget_laggards();
+    backs_up = fits_.copy_for(backup_);
+  }
+  if (backs_up) backup_.write();
+  end_backup();
+  for (auto each = conversations_.begin(); each != conversations_.end();) {
+    const bool has_ended = [&] {
+      const Lock lock(members_.mutex);
+      return each->has_ended;
+    }();
+    if (has_ended) each->thread.join();
+    each = has_ended ? conversations_.erase(each) : std::next(each);
+  }
+}
+
+// Server 0 says first that all is over, and removes its file last: those of the others, which go in
+// between, are of no use to the next job, should one be left behind.
+inline void ParameterServer::end_backup() {
+  {
+    const Lock lock(members_.mutex);
+    if (ending_ != Ending::asked) return;
+    if (place_.index == 0) {
+      fits_.end();
+      (void)fits_.copy_for(backup_);
+    }
+  }
+  bool is_known = true;
+  if (place_.index != 0)
+    backup_.remove();
+  else if (backup_.is_on())
+    is_known = backup_.write();
+  const Lock lock(members_.mutex);
+  ending_ = is_known ? Ending::known : Ending::failed;
+  members_.changed.notify_all();
+}
+
+inline void ParameterServer::end(PsConnection& connection, PsMember& member) {
+  bool is_known = false;
+  {
+    Lock lock(members_.mutex);
+    if (members_.rank_of(member) != 0) throw ConnectionLost("ends what is the chief's");
+    member.is_training = member.pulls = false;
+    members_.wait(lock, connection, member, [&] {
+      return std::ranges::none_of(members_.list,
+                                  [](const PsMember& m) { return m.is_training || m.pulls; });
+    });
+    if (ending_ != Ending::known)
+      ending_ = place_.index != 0 || member.has_finished ? Ending::asked : Ending::failed;
+    members_.wait(lock, connection, member, [&] { return ending_ != Ending::asked; });
+    is_known = ending_ == Ending::known;
+  }
+  connection.send(PsMessage::reply, {}, is_known ? 1 : 0);
+}
+
+inline bool ParameterServer::is_over() {
+  const Lock lock(members_.mutex);
+  if (members_.is_stopping) return true;
+  const auto now = Clock::now();
+  const auto is_connected = [](const PsMember& member) { return member.connection != nullptr; };
+  if (std::ranges::any_of(members_.list, is_connected)) {
+    last_connected_ = now;
+    return false;
+  }
+  if (std::ranges::all_of(members_.list, [](const PsMember& member) { return member.has_left; }))
+    return true;
+  const auto alone = now - last_connected_;
+  const PsMember& chief = members_.list.front();
+  const bool is_told = keeper_.told_to_stop() != ExitCode::success;
+  if (chief.has_left && (alone > options_.timeout || (is_told && chief.has_finished))) {
+    place_.say("the chief has finished, and no other worker is there: it ends");
+    return true;
+  }
+  if (alone > options_.startup_timeout)
+    throw CollectiveError(
+        {.operation = "serving parameters",
+         .seconds = std::chrono::duration<double>(alone).count(),
+         .reason = concat({"parameter server ", place_.index, " (", place_.address,
+                           ") waits for workers, and none has been connected for ",
+                           duration_text(options_.startup_timeout),
+                           "; are they started, with this server in their TF_CONFIG?"})});
+  return false;
+}
+
+inline void ParameterServer::stop() noexcept {
+  {
+    const Lock lock(members_.mutex);
+    members_.is_stopping = true;
+    for (const Conversation& each : conversations_)
+      if (each.connection != nullptr) each.connection->shut_down();
+  }
+  members_.changed.notify_all();
+  for (Conversation& each : conversations_)
+    if (each.thread.joinable()) each.thread.join();
+  conversations_.clear();
+}
+
+// The oldest stranger goes, so that none can keep workers out.
+inline void ParameterServer::make_room() {
+  constexpr std::ptrdiff_t most_strangers = 256;
+  const Lock lock(members_.mutex);
+  const auto is_stranger = [](const Conversation& each) {
+    return each.is_stranger && !each.has_ended && each.connection != nullptr;
+  };
+  if (std::ranges::count_if(conversations_, is_stranger) < most_strangers) return;
+  Conversation& oldest = *std::ranges::find_if(conversations_, is_stranger);
+  oldest.is_stranger = false;
+  oldest.connection->shut_down();
+}
+
+inline void ParameterServer::accept() {
+  SocketName caller{};
+  socklen_t size = sizeof caller;
+  MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&caller), &size,
+                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.is_open()) {
+    // Without a descriptor to spare, the caller stays at the door, and poll would return at once.
+    ::poll(nullptr, 0, 50);
+    return;
+  }
+  make_room();
+  Conversation& conversation = conversations_.emplace_back();
+  try {
+    const auto kept = std::make_shared<MeetingSocket>(std::move(socket));
+    conversation.host = ip_text(caller);
+    conversation.thread =
+        start_thread("a worker of a parameter server",
+                     [this, &conversation, kept] { converse(std::move(*kept), conversation); });
+  } catch (const Error& error) {
+    conversations_.pop_back();
+    place_.say(error.what());  // the worker calls again
+  }
+}
+
+inline void ParameterServer::converse(MeetingSocket socket, Conversation& conversation) {
+  PsConnection connection(std::move(socket), options_.timeout);
+  {
+    const Lock lock(members_.mutex);
+    conversation.connection = &connection;
+    if (members_.is_stopping) connection.shut_down();
+  }
+  std::exception_ptr failure;
+  try {
+    converse(connection, conversation);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const Lock lock(members_.mutex);
+  conversation.connection = nullptr;
+  conversation.has_ended = true;
+  if (!failure) return;
+  if (!failure_) failure_ = failure;
+  members_.is_stopping = true;
+  members_.changed.notify_all();
+}
+
+inline void ParameterServer::converse(PsConnection& connection, Conversation& conversation) {
+  connection.limit(Clock::now() + std::chrono::seconds(10));
+  PsMember* member = nullptr;
+  int rank = -1;
+  try {
+    const PsClaim claim = admit(connection, trust_);
+    rank = claim.rank;
+    {
+      const Lock lock(members_.mutex);
+      conversation.is_stranger = false;
+    }
+    connection.limit(Clock::time_point::max());
+    member = &take_place(connection, claim);
+    connection.send(PsMessage::reply, "");
+    answer(connection, *member);
+    leave(*member, std::nullopt);
+  } catch (const PeerUntrusted& untrusted) {
+    name_stranger(conversation.host, untrusted.what());
+  } catch (const WorkerRefused& refused) {
+    place_.say(concat({"worker ", rank, " is turned away: ", refused.what(),
+                       "; the server waits for those that it can serve"}),
+               LogLevel::warning);
+    if (member != nullptr) leave(*member, std::nullopt);
+  } catch (const PeerSilent& silent) {
+    if (member == nullptr) return;
+    members_.accuse(*member, silent.what());
+    leave(*member, silent.what());
+  } catch (const ConnectionLost& lost) {
+    if (member != nullptr) leave(*member, lost.what());
+  } catch (const ConfigurationError&) {  // a refusal, of one that should ask
+    if (member != nullptr) leave(*member, "breaks the protocol");
+  } catch (...) {
+    if (member != nullptr) leave(*member, "the server fails");
+    throw;
+  }
+}
+
+// One line a second, and the same one each five: a process that is turned away calls again ten
+// times in one.
+inline void ParameterServer::name_stranger(std::string_view host, std::string_view why) {
+  const std::string text =
+      concat({"a process at ", host, " ", printable(why, 2000), "; it is turned away"});
+  const Lock lock(members_.mutex);
+  const auto now = Clock::now();
+  if (now < stranger_named_ +
+                (text == last_stranger_ ? std::chrono::seconds(5) : std::chrono::seconds(1)))
+    return;
+  stranger_named_ = now;
+  last_stranger_ = text;
+  place_.say(text);
+}
+
+inline PsMember& ParameterServer::take_place(PsConnection& connection, const PsClaim& claim) {
+  const auto refuse_unless = [&](std::string_view what, std::int64_t theirs, std::int64_t mine) {
+    if (theirs == mine) return;
+    const std::string why =
+        concat({"this worker has ", what, " ", theirs, ", the server has ", mine,
+                ": start all processes with the same cluster and options"});
+    refuse_worker(connection, why, ExitCode::usage);
+  };
+  refuse_unless("a number of workers of", claim.workers, place_.workers);
+  refuse_unless("a number of parameter servers of", claim.servers, place_.servers);
+  refuse_unless("called parameter server", claim.server, place_.index);
+  refuse_unless("max_staleness (-1: no limit)", claim.max_staleness,
+                options_.max_staleness.value_or(-1));
+  if (claim.rank < 0 || claim.rank >= place_.workers)
+    refuse_unless("the rank", claim.rank, place_.workers - 1);
+  Lock lock(members_.mutex);
+  return members_.take_place(lock, connection, claim);
+}
+
+inline void ParameterServer::leave(PsMember& member, std::optional<std::string_view> why) {
+  const Lock lock(members_.mutex);
+  member.connection = nullptr;
+  if (why && !member.has_left && !members_.is_stopping)
+    place_.say(concat({"worker ", members_.rank_of(member), " is lost: ", *why,
+                       "; the others go on, and it may come back"}),
+               LogLevel::warning);
+  member.is_training = member.is_waiting = member.has_sent = member.pulls = false;
+  fits_.end_round_if_complete();
+  members_.changed.notify_all();
+}
+
+inline void ParameterServer::answer(PsConnection& connection, PsMember& member) {
+  for (;;) {
+    const PsConnection::Head head = connection.receive_head();
+    if (head.kind == PsMessage::alive) {
+      PsConnection::expect(head, 0);
+    } else if (head.kind == PsMessage::goodbye) {
+      PsConnection::expect(head, 0);
+      const Lock lock(members_.mutex);
+      member.has_left = true;
+      member.leaves_nothing = head.number != 0;
+      return;
+    } else if (head.kind == PsMessage::ended) {
+      PsConnection::expect(head, 0);
+      end(connection, member);
+    } else if (!fits_.answer(connection, member, head)) {
+      throw ConnectionLost("asks for what a parameter server does not know");
+    }
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,7 @@
+// Prometheus: PrometheusFile, PrometheusPort.
+#pragma once
+
+#include "lockstep/core/config.hpp"  // first: see there
+
+#include "lockstep/extra/prometheus/prometheus_file.hpp"
+#include "lockstep/extra/prometheus/prometheus_port.hpp"

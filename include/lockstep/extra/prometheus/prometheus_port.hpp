@@ -1,0 +1,452 @@
+// PrometheusPort: figures for Prometheus by HTTP, and the server under it.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
+#include "lockstep/core/wake_pipe.hpp"
+#include "lockstep/extra/prometheus/prometheus_text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// Answers GET (and HEAD) of /metrics and /healthz over HTTP/1.0, one request a connection, on a
+/// background thread. It holds at most 64 connections, each for at most five seconds, and reads at
+/// most 4 KiB of each. There is always room for one more: the oldest that has asked nothing goes,
+/// or else the oldest.
+class MetricsServer {
+ public:
+  static constexpr int most_connections = 64;
+  static constexpr std::chrono::milliseconds time_limit{5000};
+  static constexpr std::size_t longest_request = 4096;
+
+  /// What is shown. Called by the server's thread.
+  struct Pages {
+    std::function<std::string()> metrics;
+    std::function<std::string()> ailment;  ///< of /healthz; empty: all is well
+  };
+
+  /// Listens on an IP address, and on the first of `ports` ports from `port` on that is free; 0:
+  /// any free port. Throws Error when there is none, and ConfigurationError when the address is no
+  /// IP address.
+  MetricsServer(const std::string& address, int port, int ports, Pages pages);
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+  ~MetricsServer();
+
+  [[nodiscard]] int port() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A socket that is closed at its end.
+class ServedSocket {
+ public:
+  explicit ServedSocket(int descriptor) noexcept : descriptor_(descriptor) {}
+  ServedSocket(ServedSocket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  ServedSocket& operator=(ServedSocket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~ServedSocket() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  [[nodiscard]] int get() const noexcept { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+struct MetricsServer::Impl {
+  using Clock = std::chrono::steady_clock;
+
+  /// A request that is read, then an answer that is written, then the wait for the client's end.
+  struct Connection {
+    ServedSocket socket;
+    Clock::time_point deadline;
+    std::string request{};
+    std::string answer{};
+    std::size_t sent = 0;
+
+    [[nodiscard]] bool answers() const noexcept { return sent < answer.size(); }
+  };
+
+  explicit Impl(Pages shown) : pages(std::move(shown)) {}
+
+  void listen(const std::string& address, int first, int ports) {
+    sockaddr_storage name{};
+    auto& v4 = reinterpret_cast<sockaddr_in&>(name);
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(name);
+    socklen_t size = sizeof v4;
+    if (::inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
+      name.ss_family = AF_INET;
+    } else if (::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
+      name.ss_family = AF_INET6;
+      size = sizeof v6;
+    } else {
+      throw ConfigurationError(
+          concat({"'", address, "' is no IP address; expected one such as 127.0.0.1, or 0.0.0.0 ",
+                  "for all interfaces"}));
+    }
+    int error = EADDRINUSE;
+    for (int i = 0; i < ports && error == EADDRINUSE && first + i <= 65535; ++i) {
+      // (A new one each time: where another process listens first, this one keeps the port's name.)
+      listener =
+          ServedSocket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if ((error = listener.get() < 0 ? errno : 0) != 0) break;
+      const int on = 1;
+      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      // (The port has one place in both kinds of names.)
+      v4.sin_port = htons(static_cast<std::uint16_t>(first + i));
+      const bool is_bound =
+          ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0 &&
+          ::listen(listener.get(), 1024) == 0;
+      error = is_bound ? 0 : errno;
+    }
+    if (error != 0)
+      throw Error(concat({"cannot listen on ", address, ", port ", first,
+                          ports > 1 ? concat({" to ", std::min(65535, first + ports - 1)}) : "",
+                          ": ", system_error_text(error)}));
+    size = sizeof name;
+    ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size);
+    port = ntohs(v4.sin_port);
+  }
+
+  // --- the thread --------------------------------------------------------------------------------
+
+  void serve() {
+    std::vector<pollfd> watched;
+    for (;;) {
+      watched.assign(1, {wake.descriptor(), POLLIN, 0});
+      for (const Connection& c : connections)
+        watched.push_back({c.socket.get(), static_cast<short>(c.answers() ? POLLOUT : POLLIN), 0});
+      watched.push_back({listener.get(), POLLIN, 0});
+      ::poll(watched.data(), watched.size(), time_left());
+      if (watched[0].revents != 0) return;
+      for (std::size_t i = connections.size(); i-- > 0;)
+        if (watched[1 + i].revents != 0 && !advance(connections[i]))
+          connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto now = Clock::now();
+      std::erase_if(connections, [now](const Connection& c) { return now >= c.deadline; });
+      if (watched.back().revents != 0) accept();
+    }
+  }
+
+  [[nodiscard]] int time_left() const {
+    if (connections.empty()) return -1;
+    auto first = Clock::time_point::max();
+    for (const Connection& c : connections) first = std::min(first, c.deadline);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
+    return static_cast<int>(std::max<long long>(left, 0));
+  }
+
+  void accept() {
+    if (connections.size() >= static_cast<std::size_t>(most_connections)) {
+      const auto silent = std::find_if(connections.begin(), connections.end(),
+                                       [](const Connection& c) { return c.request.empty(); });
+      connections.erase(silent != connections.end() ? silent : connections.begin());
+    }
+    ServedSocket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.get() >= 0)
+      connections.push_back({std::move(socket), Clock::now() + time_limit});
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+
+  // Returns false at the end of a connection.
+  bool advance(Connection& c) {
+    if (c.answers()) return write(c);
+    std::array<char, 1024> chunk;
+    const ssize_t n = ::recv(c.socket.get(), chunk.data(), chunk.size(), 0);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (n == 0) return false;
+    if (!c.answer.empty()) return true;  // more than a request, which is not read
+    c.request.append(chunk.data(), static_cast<std::size_t>(n));
+    const bool is_whole = c.request.find("\r\n\r\n") != std::string::npos ||
+                          c.request.find("\n\n") != std::string::npos;
+    if (!is_whole && c.request.size() < longest_request) return true;
+    c.answer = is_whole ? answer_to(c.request)
+                        : page("431 Request Header Fields Too Large", "the request is too long\n");
+    return write(c);
+  }
+
+  static bool write(Connection& c) {
+    const ssize_t n =
+        ::send(c.socket.get(), c.answer.data() + c.sent, c.answer.size() - c.sent, MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    c.sent += static_cast<std::size_t>(n);
+    if (!c.answers()) ::shutdown(c.socket.get(), SHUT_WR);
+    return true;
+  }
+
+  static std::string page(std::string_view status, std::string_view content,
+                          std::string_view more = {}) {
+    return concat({"HTTP/1.0 ", status, "\r\nContent-Type: text/plain; version=0.0.4; ",
+                   "charset=utf-8\r\nContent-Length: ", content.size(),
+                   "\r\nCache-Control: no-store\r\nConnection: close\r\n", more, "\r\n", content});
+  }
+
+  [[nodiscard]] std::string answer_to(std::string_view request) const {
+    const std::string_view line = request.substr(0, request.find_first_of("\r\n"));
+    const std::size_t first = line.find(' '), last = line.rfind(' ');
+    if (first == line.npos || last == first || !line.substr(last + 1).starts_with("HTTP/"))
+      return page("400 Bad Request", "this is no request of HTTP\n");
+    const std::string_view method = line.substr(0, first);
+    std::string_view path = line.substr(first + 1, last - first - 1);
+    path = path.substr(0, path.find('?'));
+    if (method != "GET" && method != "HEAD")
+      return page("405 Method Not Allowed", "only GET and HEAD are served\n",
+                  "Allow: GET, HEAD\r\n");
+    std::string text;
+    try {
+      if (path == "/metrics") {
+        text = page("200 OK", pages.metrics());
+      } else if (path == "/healthz") {
+        const std::string ailment = pages.ailment();
+        text = ailment.empty() ? page("200 OK", "ok\n")
+                               : page("503 Service Unavailable", concat({ailment, "\n"}));
+      } else {
+        text = page("404 Not Found", "there are /metrics and /healthz\n");
+      }
+    } catch (const std::exception& error) {  // out of memory, for example
+      text = page("500 Internal Server Error", concat({error.what(), "\n"}));
+    }
+    if (method == "HEAD") text.resize(text.find("\r\n\r\n") + 4);
+    return text;
+  }
+
+  const Pages pages;
+  WakePipe wake;
+  ServedSocket listener{-1};
+  int port = 0;
+  std::vector<Connection> connections;
+  std::thread thread;
+};
+
+inline MetricsServer::MetricsServer(const std::string& address, int port, int ports, Pages pages)
+    : impl_(std::make_unique<Impl>(std::move(pages))) {
+  impl_->listen(address, port, port == 0 ? 1 : ports);
+  sigset_t all, before;  // signals are for the program's own threads
+  ::sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+    ::sigdelset(&all, fault);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  try {
+    impl_->thread = start_thread("metrics", [impl = impl_.get()] { impl->serve(); });
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+inline MetricsServer::~MetricsServer() {
+  impl_->wake.wake();
+  impl_->thread.join();
+}
+
+inline int MetricsServer::port() const noexcept { return impl_->port; }
+
+class MetricsServer;
+}  // namespace detail
+
+struct PrometheusPortOptions {
+  /// The first port that is tried; of several workers each takes the first one from here on that is
+  /// free, and looks at eight more ports than there are workers. 0: any free port. Default: that of
+  /// the environment variable LOCKSTEP_METRICS_PORT; without it, nothing listens.
+  std::optional<int> port = std::nullopt;
+  /// The IP address to listen on; "0.0.0.0" or "::": all interfaces. Anyone who reaches the port
+  /// can read the figures. Default: that of LOCKSTEP_METRICS_ADDRESS, or the loopback interface.
+  std::string address = {};
+  /// /healthz says that this worker is ill if training has made no step, and validation none, for
+  /// longer than this.
+  std::chrono::milliseconds stale_after = std::chrono::minutes(10);
+};
+
+/// From its first fit to its end, this worker answers over HTTP:
+///
+/// - GET /metrics: the figures of the fit in Prometheus's text format, at most 100 ms old; see
+///   detail::PrometheusText for their names.
+/// - GET /healthz: 200 and "ok", or 503 and a sentence when fit is stuck. After a fit: 200.
+///
+/// The chief says on stderr where it listens; port() is for programs. Each worker has a thread of
+/// its own for it, which silent connections do not keep from answering (see detail::MetricsServer).
+/// A port that cannot be had is a warning: training does not end for it. An option or a variable
+/// that makes no sense is a ConfigurationError.
+///
+/// Serves one fit at a time; its hooks run on the thread of the first replica.
+class PrometheusPort {
+ public:
+  static constexpr bool stops_training = false;
+
+  explicit PrometheusPort(PrometheusPortOptions options = {});
+  PrometheusPort(PrometheusPort&&) = default;
+  PrometheusPort& operator=(PrometheusPort&&) = default;
+
+  /// Where this worker listens; 0: it does not.
+  [[nodiscard]] int port() const noexcept;
+
+  void on_train_begin(Training& training);
+  void on_epoch_begin(Training& training, int epoch);
+  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
+  void on_test_batch_end(Training& training, std::int64_t batch, Logs& logs);
+  void on_epoch_end(Training& training, int epoch, Logs& logs);
+  void on_train_end(Training& training, Logs& logs);
+  void on_train_abort(Training& training);
+
+ private:
+  using Clock = detail::PrometheusText::Clock;
+  struct Shown;
+
+  void show(const Training& training, const Logs& logs, bool is_training);
+  void note_step() noexcept;
+
+  PrometheusPortOptions options_;
+  bool has_tried_ = false;
+  detail::PrometheusText text_;
+  std::shared_ptr<Shown> shown_;  // what the server's thread reads
+  std::shared_ptr<detail::MetricsServer> server_;
+};
+
+struct PrometheusPort::Shown {
+  std::mutex mutex{};
+  std::string text{};
+  std::atomic<Clock::rep> last_step{0};
+  std::atomic<bool> is_training{false};
+};
+
+inline PrometheusPort::PrometheusPort(PrometheusPortOptions options)
+    : options_(std::move(options)), shown_(std::make_shared<Shown>()) {
+  const char* const port = std::getenv("LOCKSTEP_METRICS_PORT");
+  const bool by_variable = !options_.port && port != nullptr && *port != '\0';
+  if (by_variable) {
+    const std::string_view text(port);
+    int number = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size()) number = -1;
+    options_.port = number;
+  }
+  if (options_.port && (*options_.port < 0 || *options_.port > 65535))
+    throw ConfigurationError(
+        concat({"PrometheusPort: ", by_variable ? "LOCKSTEP_METRICS_PORT" : "the port",
+                " must be 0 (any) to 65535, got ",
+                by_variable ? concat({"'", printable(port, 40), "'"}) : concat({*options_.port})}));
+  if (options_.stale_after.count() <= 0)
+    throw ConfigurationError(concat({"PrometheusPort: stale_after must be at least 1 ms, got ",
+                                     options_.stale_after.count(), " ms"}));
+  const char* const address = std::getenv("LOCKSTEP_METRICS_ADDRESS");
+  if (options_.address.empty())
+    options_.address = address != nullptr && *address != '\0' ? address : "127.0.0.1";
+}
+
+inline int PrometheusPort::port() const noexcept { return server_ ? server_->port() : 0; }
+
+inline void PrometheusPort::on_train_begin(Training& training) {
+  if (!options_.port) return;
+  text_.begin();
+  note_step();
+  show(training, {}, true);
+  if (std::exchange(has_tried_, true)) return;
+  const auto metrics = [shown = shown_] {
+    const std::lock_guard lock(shown->mutex);
+    return shown->text;
+  };
+  const auto ailment = [shown = shown_, limit = options_.stale_after] {
+    const Clock::duration time =
+        Clock::now().time_since_epoch() - Clock::duration(shown->last_step);
+    if (!shown->is_training || time <= limit) return std::string();
+    return concat(
+        {"no step for ", std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s"});
+  };
+  // Other programs may have some of them; but a worker that is alone is looked for at this port.
+  const int ports = training.num_workers() > 1 ? training.num_workers() + 8 : 1;
+  try {
+    server_ = std::make_shared<detail::MetricsServer>(
+        options_.address, *options_.port, ports, detail::MetricsServer::Pages{metrics, ailment});
+    const bool is_v6 = options_.address.find(':') != std::string::npos;
+    if (training.is_chief())
+      log_line(concat({"metrics of worker ", training.worker_index(), ": http://", is_v6 ? "[" : "",
+                       options_.address, is_v6 ? "]" : "", ":", port(), "/metrics"}));
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(concat({"PrometheusPort: ", error.what()}));
+  } catch (const Error& error) {
+    log_warning(concat({"PrometheusPort: worker ", training.worker_index(), " ", error.what(),
+                        "; training goes on without it"}));
+  }
+}
+
+inline void PrometheusPort::on_epoch_begin(Training&, int epoch) {
+  text_.begin_epoch(epoch);
+  note_step();
+}
+
+inline void PrometheusPort::on_train_batch_end(Training& training, std::int64_t, Logs& logs) {
+  text_.count_step();
+  note_step();
+  constexpr std::chrono::milliseconds interval(100);
+  if (server_ && Clock::now() - text_.since() >= interval) show(training, logs, true);
+}
+
+inline void PrometheusPort::on_test_batch_end(Training&, std::int64_t, Logs&) { note_step(); }
+
+inline void PrometheusPort::on_epoch_end(Training& training, int, Logs& logs) {
+  note_step();
+  if (server_) show(training, logs, true);
+}
+
+inline void PrometheusPort::on_train_end(Training& training, Logs& logs) {
+  if (server_) show(training, logs, false);
+}
+
+inline void PrometheusPort::on_train_abort(Training& training) {
+  text_.count_failure();
+  if (server_) show(training, {}, false);
+}
+
+inline void PrometheusPort::show(const Training& training, const Logs& logs, bool is_training) {
+  std::string text = text_.make(training, logs, is_training);
+  const std::lock_guard lock(shown_->mutex);
+  shown_->text = std::move(text);
+  shown_->is_training = is_training;
+}
+
+inline void PrometheusPort::note_step() noexcept {
+  shown_->last_step = Clock::now().time_since_epoch().count();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,269 @@
+// Models as ONNX files: their structure, and what onnxruntime computes with them.
+#include "lockstep/extra/onnx/export_onnx.hpp"
+
+#include <doctest/doctest.h>
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/extra/records/protobuf.hpp"
+#include "lockstep/losses/regression.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "support/model_testing.hpp"
+#include "support/python.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+constexpr ls::Conv2DOptions half{.stride = 2, .padding = ls::Padding::same};
+constexpr ls::Conv2DOptions wide{
+    .padding = ls::Padding::same, .dilation_rate = 2, .groups = 2, .use_bias = false};
+constexpr ls::DepthwiseConv2DOptions depthwise{.padding = ls::Padding::same, .depth_multiplier = 2};
+constexpr ls::PoolingOptions pools{.stride = 2, .padding = ls::Padding::same};
+constexpr ls::UpSampling2DOptions bilinear{.interpolation = ls::Interpolation::bilinear};
+constexpr ls::SeparableConv2DOptions separable{.stride = 2, .padding = ls::Padding::same};
+constexpr ls::BatchNormalizationOptions no_scale{.scale = false};
+
+using Images = ls::Sequential<
+    ls::Input<9, 8, 2>, ls::Rescaling<0.5, 0.25>, ls::Conv2D<6, 3, ls::ReLU, half>,
+    ls::BatchNormalization<>,
+    ls::Residual<ls::DepthwiseConv2D<3, ls::SiLU, depthwise>, ls::Conv2D<6, 1, ls::Tanh>>,
+    ls::MaxPooling2D<ls::Extent2D{3, 2}, pools>, ls::ZeroPadding2D<ls::Margins2D{1, 0, 2, 1}>,
+    ls::AveragePooling2D<3, pools>,
+    ls::Parallel<ls::Concatenate, ls::Conv2D<4, 1, ls::GELU>,
+                 ls::Sequential<ls::Conv2D<4, 3, ls::Linear, wide>, ls::Activation<ls::ELU>>>,
+    ls::LayerNormalization<>, ls::UpSampling2D<2, bilinear>, ls::UpSampling2D<ls::Extent2D{1, 2}>,
+    ls::SeparableConv2D<4, 3, ls::ReLU, separable>, ls::Cropping2D<ls::Margins2D{1, 0, 1, 2}>,
+    ls::Permute<2, 3, 1>, ls::Flatten, ls::Slice<3, 8>, ls::Dense<5>, ls::Softmax>;
+
+using Features =
+    ls::Sequential<ls::Dense<4, ls::Mish>, ls::BatchNormalization<ls::Linear, no_scale>>;
+using Flat =
+    ls::Sequential<ls::Input<6>, ls::Dense<5, ls::SELU>, ls::BatchNormalization<ls::Softplus>,
+                   ls::Frozen<Features>, ls::Dense<4, ls::GELUTanh>,
+                   ls::Repeat<2, ls::Residual<ls::Dense<4, ls::HardSiLU>>>,
+                   ls::Parallel<ls::Average, ls::Dense<4, ls::HardSigmoid>, ls::Identity,
+                                ls::Dense<4, ls::Softsign>>,
+                   ls::Dropout<0.5>, ls::Reshape<2, 2, 1>, ls::GlobalMaxPooling2D,
+                   ls::Dense<3, ls::Exponential>>;
+
+constexpr ls::LSTMOptions lstm_sequences{.return_sequences = true};
+constexpr ls::GRUOptions backwards{.return_sequences = true, .go_backwards = true};
+constexpr ls::GRUOptions reset_before{.reset_after = false, .use_bias = false};
+constexpr ls::Conv1DOptions causal{.padding = ls::Padding::causal, .dilation_rate = 2};
+constexpr ls::Pooling1DOptions pools1d{.stride = 2, .padding = ls::Padding::same};
+
+using Words = ls::Sequential<
+    ls::Input<8>, ls::Embedding<11, 6>, ls::PositionEmbedding<10>,
+    ls::Residual<
+        ls::LayerNormalization<>,
+        ls::MultiHeadAttention<2, 3, ls::MultiHeadAttentionOptions{.use_causal_mask = true}>>,
+    ls::Frozen<ls::Residual<ls::Dense<8, ls::LeakyReLU<20>>, ls::Dense<6>>>,
+    ls::SpatialDropout1D<0.2>, ls::Conv1D<6, 3, ls::ReLU6, causal>, ls::ZeroPadding1D<1, 2>,
+    ls::Cropping1D<1, 0>, ls::MaxPooling1D<3, pools1d>,
+    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::RMSNormalization<>, ls::UpSampling1D<2>,
+    ls::GRU<4, backwards>,
+    ls::Parallel<
+        ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
+        ls::GRU<3, reset_before, ls::ELU, ls::HardSigmoid>,
+        ls::Bidirectional<ls::SimpleRNN<2, ls::SimpleRNNOptions{}, ls::ReLU>, ls::MergeMode::sum>,
+        ls::LSTM<2, ls::LSTMOptions{}, ls::Softplus, ls::HardSigmoid>>,
+    ls::RepeatVector<3>, ls::AveragePooling1D<2, pools1d>, ls::Normalization<>, ls::Flatten,
+    ls::Dense<3>>;
+/// Its output is a sequence.
+using Tied =
+    ls::Sequential<ls::Input<5>,
+                   ls::TiedHead<ls::Embedding<7, 4>,
+                                ls::CrossAttention<1, 3, ls::Conv1D<4, 1>, ls::MaxPooling1D<2>>>>;
+
+constexpr ls::Conv2DTransposeOptions doubles{.stride = 2, .padding = ls::Padding::same};
+constexpr ls::Conv2DTransposeOptions uneven{.stride = ls::Extent2D{2, 3}, .use_bias = false};
+constexpr ls::Conv2DTransposeOptions gaps{.stride = 3, .padding = ls::Padding::same};
+constexpr ls::GroupNormalizationOptions only_beta{.scale = false};
+/// Larger images from smaller ones: windows that overlap, are cut off, and leave gaps.
+using Generator =
+    ls::Sequential<ls::Input<3, 4, 3>, ls::Conv2DTranspose<6, 3, ls::ReLU, doubles>,
+                   ls::GroupNormalization<3>,
+                   ls::Conv2DTranspose<4, ls::Extent2D{5, 4}, ls::Linear, uneven>,
+                   ls::GroupNormalization<-1, only_beta>,
+                   ls::Conv2DTranspose<2, ls::Extent2D{4, 5}, ls::Tanh, doubles>,
+                   ls::Conv2DTranspose<2, 2, ls::Linear, gaps>, ls::AveragePooling2D<6>,
+                   ls::Flatten, ls::Slice<0, 24>, ls::GroupNormalization<4>, ls::Dense<5>>;
+
+constexpr ls::EmbeddingOptions masks_zero{.mask_zero = true};
+constexpr ls::MultiHeadAttentionOptions masked_causal{.use_bias = false, .use_causal_mask = true};
+constexpr ls::SimpleRNNOptions rnn_backwards{.go_backwards = true};
+constexpr ls::GRUOptions gru_sequences{.return_sequences = true, .reset_after = false};
+using MaskedIds =
+    ls::Sequential<ls::Input<9>, ls::Embedding<5, 6, masks_zero>, ls::PositionEmbedding<9>,
+                   ls::Residual<ls::MultiHeadAttention<2, 3>>, ls::GroupNormalization<2>,
+                   ls::Residual<ls::MultiHeadAttention<1, 4, masked_causal>>, ls::GRU<5, backwards>,
+                   ls::Bidirectional<ls::GRU<3, gru_sequences>, ls::MergeMode::mul>,
+                   ls::Bidirectional<ls::LSTM<4, lstm_sequences>>, ls::LSTM<6, lstm_sequences>,
+                   ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
+                                ls::LSTM<3, ls::LSTMOptions{}, ls::Softsign, ls::Sigmoid>,
+                                ls::SimpleRNN<3, rnn_backwards, ls::Linear>,
+                                ls::Bidirectional<ls::GRU<2, reset_before>, ls::MergeMode::ave>,
+                                ls::Sequential<ls::Conv1D<3, 1>, ls::LSTM<2>>>,
+                   ls::Dense<4>>;
+using MaskedTokens =
+    ls::Sequential<ls::Input<7, 3>, ls::ToSequence, ls::Masking<0.25>, ls::Dense<4, ls::ReLU>,
+                   ls::Parallel<ls::Add, ls::LSTM<4, lstm_sequences>, ls::Dense<4>>,
+                   ls::Dropout<0.5>, ls::CrossAttention<2, 2, ls::Identity, ls::Dense<3>>,
+                   ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
+
+Matrix random_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
+  ls::RandomStream random{ls::RandomKey(seed)};
+  Matrix values(rows, columns);
+  for (Eigen::Index i = 0; i < values.size(); ++i)
+    values.data()[i] = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+/// Gives every variable other values, so that none can be left out unnoticed.
+template <class M>
+void shake(M& model) {
+  ls::RandomStream random{ls::RandomKey(9)};
+  auto weights = model.get_weights();
+  for (auto& weight : weights)
+    for (float& value : weight.values) {
+      const auto more = static_cast<float>(random.uniform(-0.3, 0.3));
+      value = weight.name.ends_with("variance") ? 1 + more : value + more;
+    }
+  model.set_weights(weights);
+}
+
+/// "Gemm Relu Gemm", and the bytes of the initializers.
+struct Parsed {
+  std::string ops;
+  std::vector<std::string> initializers;
+};
+Parsed parse(const std::string& path) {
+  Parsed parsed;
+  const auto bytes = ls::read_file(path);
+  for (ls::detail::ProtoReader model(*bytes); model.next();)
+    if (model.field() == 7)
+      for (ls::detail::ProtoReader graph(model.bytes()); graph.next();) {
+        const auto text = [](std::span<const std::byte> value) {
+          return std::string(reinterpret_cast<const char*>(value.data()), value.size());
+        };
+        if (graph.field() == 1)
+          for (ls::detail::ProtoReader node(graph.bytes()); node.next();)
+            if (node.field() == 4)
+              parsed.ops += (parsed.ops.empty() ? "" : " ") + text(node.bytes());
+        if (graph.field() == 5)
+          for (ls::detail::ProtoReader tensor(graph.bytes()); tensor.next();)
+            if (tensor.field() == 8) parsed.initializers.push_back(text(tensor.bytes()));
+      }
+  return parsed;
+}
+
+}  // namespace
+
+TEST_CASE("export_onnx: a node for each layer, images are turned only where they must be") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("models/net.onnx");
+  ls::OneDeviceStrategy alone;
+  using Net = ls::Sequential<ls::Input<5, 5, 1>, ls::Conv2D<2, 3, ls::ReLU>, ls::MaxPooling2D<>,
+                             ls::Flatten, ls::Dense<3>>;
+  auto model = ls::compile<Net>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
+  ls::export_onnx(model, path);
+  const Parsed parsed = parse(path);
+  CHECK(parsed.ops == "Transpose Conv Relu MaxPool Transpose Reshape Gemm Identity");
+  CHECK(parsed.initializers == std::vector<std::string>{"conv2d/kernel", "conv2d/bias", "shape_0",
+                                                        "dense/kernel", "dense/bias"});
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { ls::export_onnx(model, path, {.input = "y"}); }),
+      "input and output need two different names"));
+  CHECK(contains(message_of<ls::Error>([&] { ls::export_onnx(model, "/dev/null/net.onnx"); }),
+                 "/dev/null"));
+}
+
+TEST_SUITE("ONNX in Python [needs python]") {
+  TEST_CASE("export_onnx: onnxruntime gives the outputs of predict") {
+    if (!has_python_modules("models in onnxruntime", "numpy, onnxruntime")) return;
+    const TemporaryFolder folder;
+    ls::OneDeviceStrategy alone;
+    std::vector<ls::SavedArray> data;
+    const auto put = [&](const char* name, const Matrix& values) {
+      const auto bytes =
+          std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
+      data.push_back({.name = name,
+                      .extents = {static_cast<std::uint64_t>(values.rows()),
+                                  static_cast<std::uint64_t>(values.cols())},
+                      .bytes = {bytes.begin(), bytes.end()}});
+    };
+    const auto write = [&](auto& model, const std::string& name, Eigen::Index inputs, float ids = 0,
+                           bool masked = false) {
+      shake(model);
+      Matrix x = random_matrix(7, inputs, 5);
+      if (ids > 0) x = ((x.array() + 1) / 2 * ids).floor();
+      if (masked) {  // no token counts; only the last ones; only the first ones; every third
+        const Eigen::Index tokens = ids > 0 ? inputs : 7, features = inputs / tokens;
+        const auto hide = [&](Eigen::Index row, Eigen::Index token) {
+          x.row(row).segment(token * features, features).setConstant(ids > 0 ? 0.0F : 0.25F);
+        };
+        for (Eigen::Index token = 0; token < tokens; ++token) {
+          hide(1, token);
+          if (token < 4) hide(2, token);
+          if (token > 3) hide(3, token);
+          if (token % 3 != 0) hide(4, token);
+        }
+      }
+      put((name + "_x").c_str(), x);
+      put((name + "_y").c_str(), model.predict(x));
+      ls::export_onnx(model, folder.path(name + ".onnx"),
+                      {.input = "samples", .output = "outputs"});
+    };
+    auto images = ls::compile<Images>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
+    write(images, "images", 9 * 8 * 2);
+    auto flat = ls::compile<Flat>(alone, {.seed = 2}, ls::MeanSquaredError{}, ls::SGD{});
+    write(flat, "flat", 6);
+    auto words = ls::compile<Words>(alone, {.seed = 3}, ls::MeanSquaredError{}, ls::SGD{});
+    write(words, "words", 8, 11);
+    auto tied = ls::compile<Tied>(alone, {.seed = 4}, ls::MeanSquaredError{}, ls::SGD{});
+    write(tied, "tied", 5, 7);
+    auto generator = ls::compile<Generator>(alone, {.seed = 5}, ls::MeanSquaredError{}, ls::SGD{});
+    write(generator, "generator", 3 * 4 * 3);
+    auto masked_ids = ls::compile<MaskedIds>(alone, {.seed = 6}, ls::MeanSquaredError{}, ls::SGD{});
+    write(masked_ids, "masked_ids", 9, 5, true);
+    auto masked_tokens =
+        ls::compile<MaskedTokens>(alone, {.seed = 7}, ls::MeanSquaredError{}, ls::SGD{});
+    write(masked_tokens, "masked_tokens", 7 * 3, 0, true);
+    ls::write_file_atomically(folder.path("data.npz"), ls::encode_npz(data));
+
+    const Finished finished = run_python(R"py(
+import sys, numpy as np, onnxruntime
+data = np.load(sys.argv[1] + "/data.npz")
+for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,)),
+                    ("generator", (3, 4, 3)), ("masked_ids", (9,)), ("masked_tokens", (7, 3))):
+    session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", providers=["CPUExecutionProvider"])
+    (x,), (y,) = session.get_inputs(), session.get_outputs()
+    assert (x.name, y.name) == ("samples", "outputs") and x.shape == ["batch", *shape], (x.name, x.shape)
+    got, = session.run(None, {"samples": data[name + "_x"].reshape(-1, *shape)})
+    expected = data[name + "_y"]
+    assert name != "tied" or got.shape == (7, 5, 7), got.shape
+    got = got.reshape(expected.shape)
+    error = np.abs(got - expected).max()
+    print(name, error, np.abs(expected).max(), expected.std(axis=0).min())
+    assert error < 1e-5 * max(1, np.abs(expected).max()) and expected.std(axis=0).min() > 1e-3, error
+)py",
+                                         {folder.path()});
+    CHECK_MESSAGE(finished.exit_code == 0, finished.output);
+  }
+}
