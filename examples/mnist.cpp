@@ -1,8 +1,8 @@
 // Trains the tutorial's CNN on digits: alone, on threads, or on several workers. `mnist --help`
 // lists the options.
+#include <lockstep/extra/elastic.hpp>
 #include <lockstep/lockstep.hpp>
 #include <lockstep/saving/sidecar_evaluator.hpp>
-#include <lockstep/strategies/elastic.hpp>
 
 #include <charconv>
 #include <chrono>

@@ -34,7 +34,7 @@ class TensorBoard;              // #include <lockstep/extra/tensorboard.hpp>
 class ParameterServerStrategy;  // #include <lockstep/extra/parameter_server.hpp>
 template <class Model>
 class SidecarEvaluator;                // #include <lockstep/saving/sidecar_evaluator.hpp>
-struct ElasticOptions;                 // #include <lockstep/strategies/elastic.hpp>
+struct ElasticOptions;                 // #include <lockstep/extra/elastic.hpp>
 class TFRecordWriter;                  // #include <lockstep/extra/records.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>

@@ -10,7 +10,6 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/step/synchronization.hpp"
-#include "lockstep/strategies/elastic.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"

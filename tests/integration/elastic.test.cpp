@@ -1,5 +1,5 @@
 // Workers that come and go: real processes, real kills. (Partitions are simulated, in
-// tests/collectives/elastic; here a process that is stopped is cut off from the others.)
+// tests/extra/elastic; here a process that is stopped is cut off from the others.)
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>

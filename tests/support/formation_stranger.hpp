@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/elastic/detail/talk.hpp"
 #include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
+#include "lockstep/extra/elastic/detail/talk.hpp"
 
 namespace lockstep_test {
 

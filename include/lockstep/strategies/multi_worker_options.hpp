@@ -12,7 +12,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-struct ElasticOptions;  // #include <lockstep/strategies/elastic.hpp>
+struct ElasticOptions;  // #include <lockstep/extra/elastic.hpp>
 
 /// Nothing, or made of an ElasticOptions.
 class Elastic {

@@ -39,8 +39,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/extra/elastic.hpp"
 #include "lockstep/lockstep.hpp"
-#include "lockstep/strategies/elastic.hpp"
 #include "support/four_classes.hpp"
 
 namespace ls = lockstep;

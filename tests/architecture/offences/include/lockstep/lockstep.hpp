@@ -1,4 +1,5 @@
 #pragma once
 
 #include "lockstep/data/idx.hpp"
+#include "lockstep/extra/onnx.hpp"
 #include "lockstep/layers/dense.hpp"

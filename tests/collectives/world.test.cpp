@@ -1,4 +1,4 @@
-#include "lockstep/collectives/elastic/world.hpp"
+#include "lockstep/collectives/world.hpp"
 
 #include <doctest/doctest.h>
 

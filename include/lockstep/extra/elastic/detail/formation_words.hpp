@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/elastic/world.hpp"
+#include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/text.hpp"

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/elastic/formation_message.hpp"
+#include "lockstep/extra/elastic/formation_message.hpp"
 
 #include <doctest/doctest.h>
 

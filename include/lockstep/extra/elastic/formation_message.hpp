@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/elastic/world.hpp"
 #include "lockstep/collectives/meeting/seal.hpp"
+#include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/elastic/elastic_options.hpp"
-#include "lockstep/collectives/elastic/world.hpp"
 #include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/extra/elastic/elastic_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -62,5 +62,5 @@ class Membership {
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/collectives/elastic/membership.ipp"
+#include "lockstep/extra/elastic/membership.ipp"
 #endif

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/elastic/formation_message.hpp"
-#include "lockstep/collectives/elastic/world.hpp"
+#include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/extra/elastic/formation_message.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -205,5 +205,5 @@ class Formation {
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/collectives/elastic/formation.ipp"
+#include "lockstep/extra/elastic/formation.ipp"
 #endif

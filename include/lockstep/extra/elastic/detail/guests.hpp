@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/elastic/detail/ports.hpp"
-#include "lockstep/collectives/elastic/detail/talk.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/extra/elastic/detail/ports.hpp"
+#include "lockstep/extra/elastic/detail/talk.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collectives/simulated_schedules.hpp"
-#include "lockstep/collectives/elastic/formation.hpp"
+#include "lockstep/extra/elastic/formation.hpp"
 #include "support/simulated_network.hpp"
 
 using namespace lockstep_test;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "lockstep/collectives/elastic/detail/formation_words.hpp"
-#include "lockstep/collectives/elastic/formation.hpp"
+#include "lockstep/extra/elastic/detail/formation_words.hpp"
+#include "lockstep/extra/elastic/formation.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

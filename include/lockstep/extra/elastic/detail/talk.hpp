@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/elastic/formation_message.hpp"
 #include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/seal.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/extra/elastic/formation_message.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/elastic/elastic_options.hpp"
+#include "lockstep/extra/elastic/elastic_options.hpp"
 
 #include <doctest/doctest.h>
 

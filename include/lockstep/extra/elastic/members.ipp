@@ -7,10 +7,10 @@
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/strategies/elastic.hpp"
+#include "lockstep/extra/elastic/members.hpp"
+#include "lockstep/extra/elastic/membership.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {

@@ -10,14 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/collectives/elastic/detail/callers.hpp"
-#include "lockstep/collectives/elastic/detail/formation_words.hpp"
-#include "lockstep/collectives/elastic/detail/guests.hpp"
-#include "lockstep/collectives/elastic/detail/ports.hpp"
-#include "lockstep/collectives/elastic/detail/rare_log.hpp"
-#include "lockstep/collectives/elastic/detail/talk.hpp"
-#include "lockstep/collectives/elastic/formation.hpp"
-#include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
@@ -27,6 +19,14 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
+#include "lockstep/extra/elastic/detail/callers.hpp"
+#include "lockstep/extra/elastic/detail/formation_words.hpp"
+#include "lockstep/extra/elastic/detail/guests.hpp"
+#include "lockstep/extra/elastic/detail/ports.hpp"
+#include "lockstep/extra/elastic/detail/rare_log.hpp"
+#include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/extra/elastic/formation.hpp"
+#include "lockstep/extra/elastic/membership.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

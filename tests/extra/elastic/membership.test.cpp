@@ -1,4 +1,4 @@
-#include "lockstep/collectives/elastic/membership.hpp"
+#include "lockstep/extra/elastic/membership.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/elastic/detail/talk.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/extra/elastic/detail/talk.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/formation_stranger.hpp"
