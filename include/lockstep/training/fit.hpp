@@ -74,6 +74,8 @@ class FitRank {
   void begin_epoch();
   [[nodiscard]] FitEnd make_steps();
   [[nodiscard]] FitEnd end_step(bool has_updated);
+  [[nodiscard]] bool take_sums(std::int64_t missed);
+  void count_step(bool has_updated, bool have_met);
   void end_epoch();
   [[nodiscard]] FitEnd complete_epoch(FitEnd end);
   [[nodiscard]] std::optional<StatusBlock> validate();

@@ -145,52 +145,16 @@ FitEnd FitRank<T>::make_steps() {
   return end;
 }
 
+/// Counts the step, calls the hooks of a batch, and takes up what the ranks have asked for.
 template <class T>
 FitEnd FitRank<T>::end_step(bool has_updated) {
   const auto& has = fit.callbacks.has();
-  const StatusBlock& status = model.workspace.status();
   const std::optional<std::int64_t> missed = updater->missed_steps();
   const bool have_met = missed.has_value();
-  Requests asked;
-  if (have_met) {
-    iteration_ += *missed;
-    at.step += *missed;
-    at.data_position += *missed;
-    if (status[StatusBlock::non_finite] > 0 && !model.workspace.non_finite.is_reported)
-      report_non_finite(model, fit.options.stop_on_non_finite, epoch, at.step);
-    has_more_ = status[StatusBlock::has_next] > 0;
-    if (status[StatusBlock::samples] == 0) {
-      if (!has_more_ && at.step == 0 && at.data_position == 0)
-        throw DataError("fit: the training data is empty");
-      // (AutoShardPolicy::off: a last batch with fewer samples than parts. It was no step.)
-      if (has_more_) ++at.data_position;
-      return {};
-    }
-    running.accumulate(status);
-    asked = status.asked();
-  }
-  continues = ++accumulated < model.variables.accumulation_steps();
-  if (!continues) {
-    ++iteration_;
-    accumulated = 0;
-    if (is_leader || model.variables.is_in_rounds())
-      model.variables.complete_update(iteration_, has_updated);
-  }
-  const std::int64_t batch = at.step++;
-  const auto size = static_cast<std::int64_t>(data_.batch_size());
-  if (fit.plan.counts_samples)
-    at.batch = 1;
-  else if (at.data_position == 0 || at.batch == 0)  // what find_place compares
-    at.batch = size;
-  // Not data_.position(): a rank whose data have ended stays behind.
-  at.data_position += fit.plan.counts_samples ? size : 1;
-  if (is_leader) fit.requests.verify(false);  // it was asked in this step
-  if (is_leader && have_met) {
-    fit.window.accumulated = accumulated;
-    fit.window.waiting = continues ? fit.window.waiting + 1 : 0;
-    report(fit.trainer.program(), running, fit.logs);
-    if (!continues) keep_place();  // the step counts even if a peer is lost in what follows
-  }
+  if (have_met && !take_sums(*missed)) return {};
+  Requests asked = have_met ? model.workspace.status().asked() : Requests{};
+  const std::int64_t batch = at.step;
+  count_step(has_updated, have_met);
   if (has.train_batch_end)
     call_back([&] { fit.callbacks.on_train_batch_end(fit.training, batch, fit.logs); });
   if (have_met && fit.any_rank_has.stop_in_batch) {
@@ -209,6 +173,55 @@ FitEnd FitRank<T>::end_step(bool has_updated) {
     call_back([&] { fit.callbacks.on_train_batch_complete(fit.training, batch); });
   const bool stays = continues || stops_ || asked.preemption != ExitCode::success;
   return {.preemption = asked.preemption, .leaves_world = asked.regroup && !stays};
+}
+
+/// The sums of all ranks, which have met; `missed`: see Updater::missed_steps. False: nobody had a
+/// sample, and it was no step.
+template <class T>
+bool FitRank<T>::take_sums(std::int64_t missed) {
+  const StatusBlock& status = model.workspace.status();
+  iteration_ += missed;
+  at.step += missed;
+  at.data_position += missed;
+  if (status[StatusBlock::non_finite] > 0 && !model.workspace.non_finite.is_reported)
+    report_non_finite(model, fit.options.stop_on_non_finite, epoch, at.step);
+  has_more_ = status[StatusBlock::has_next] > 0;
+  if (status[StatusBlock::samples] > 0) {
+    running.accumulate(status);
+    return true;
+  }
+  if (!has_more_ && at.step == 0 && at.data_position == 0)
+    throw DataError("fit: the training data is empty");
+  // (AutoShardPolicy::off: a last batch with fewer samples than parts.)
+  if (has_more_) ++at.data_position;
+  return false;
+}
+
+/// Moves this replica's place on, and where the ranks have met, that of a state saved now.
+template <class T>
+void FitRank<T>::count_step(bool has_updated, bool have_met) {
+  continues = ++accumulated < model.variables.accumulation_steps();
+  if (!continues) {
+    ++iteration_;
+    accumulated = 0;
+    if (is_leader || model.variables.is_in_rounds())
+      model.variables.complete_update(iteration_, has_updated);
+  }
+  ++at.step;
+  const auto size = static_cast<std::int64_t>(data_.batch_size());
+  if (fit.plan.counts_samples)
+    at.batch = 1;
+  else if (at.data_position == 0 || at.batch == 0)  // what find_place compares
+    at.batch = size;
+  // Not data_.position(): a rank whose data have ended stays behind.
+  at.data_position += fit.plan.counts_samples ? size : 1;
+  if (!is_leader) return;
+  fit.requests.verify(false);  // it was asked in this step
+  if (!have_met) return;
+  fit.window.accumulated = accumulated;
+  fit.window.waiting = continues ? fit.window.waiting + 1 : 0;
+  report(fit.trainer.program(), running, fit.logs);
+  if (!continues) keep_place();  // the step counts even if a peer is lost in what follows
 }
 
 template <class T>
@@ -237,8 +250,8 @@ void FitRank<T>::end_epoch() {
     fit.callbacks.on_epoch_end(fit.training, epoch, fit.logs);
     fit.progress->end_epoch(fit.logs);
     fit.history.append(epoch, fit.logs);
-    fit.at = at;
-    fit.at.is_epoch_open = true;
+    fit.saved_place = at;
+    fit.saved_place.is_epoch_open = true;
   });
   each_part(&FitPart<T>::end_epoch, *this);
 }
@@ -252,8 +265,8 @@ FitEnd FitRank<T>::complete_epoch(FitEnd end) {
   if (fit.any_rank_has.epoch_end)  // they may have changed the model
     each_part(&FitPart<T>::complete, *this);
   call_back([&] {
-    fit.at.is_epoch_open = false;
-    if (end.finished) fit.at.set_ended(fit.metric_state());
+    fit.saved_place.is_epoch_open = false;
+    if (end.finished) fit.saved_place.set_ended(fit.metric_state());
     fit.callbacks.on_epoch_complete(fit.training, epoch);
   });
   at.is_epoch_open = false;
@@ -323,8 +336,8 @@ void FitRank<T>::call_back(FunctionRef<void()> hooks) {
 
 template <class T>
 void FitRank<T>::keep_place() {
-  fit.at = at;
-  fit.at.keep(running);
+  fit.saved_place = at;
+  fit.saved_place.keep(running);
 }
 
 /// False where the others are in a later fit of the model, because this worker was started again,
@@ -501,9 +514,10 @@ History run_until_together(FitState<T>& fit) {
     }
     if (!connected) continue;
     if (fit.preempted == ExitCode::success) return std::move(fit.history);
-    throw Preempted(concat({"fit: stopped by ", fit.requests.signal_name(fit.preempted),
-                            " at epoch ", fit.at.epoch + 1, ", step ", fit.at.step}),
-                    fit.preempted);
+    throw Preempted(
+        concat({"fit: stopped by ", fit.requests.signal_name(fit.preempted), " at epoch ",
+                fit.saved_place.epoch + 1, ", step ", fit.saved_place.step}),
+        fit.preempted);
   }
 }
 

@@ -50,7 +50,7 @@ struct FitState {
         plan(plan_for_world()),
         progress(std::in_place, trainer.strategy().is_chief() ? options.verbose : 0,
                  options.epochs) {
-    at.epoch = options.initial_epoch;
+    saved_place.epoch = options.initial_epoch;
   }
 
   /// In this place among the workers. Throws ConfigurationError or DataError.
@@ -90,7 +90,7 @@ struct FitState {
     saved.callbacks =
         in_window && !window.callbacks_before.empty() ? window.callbacks_before : callbacks.save();
     saved.fit = trainer.fits();
-    at.save(saved);
+    saved_place.save(saved);
     data.save(saved);
     return saved;
   }
@@ -104,8 +104,8 @@ struct FitState {
   FitRequests requests{};
   CallbackHooks::Presence any_rank_has{};  ///< what a callback of one needs, all take part in
   UpdateWindow window{};
-  TrainingPosition at{};  ///< the place of a state that is saved now
-  SavedData data{};       ///< where states are saved from which training goes on
+  TrainingPosition saved_place{};  ///< that of a state which is saved now
+  SavedData data{};                ///< where states are saved from which training goes on
   std::optional<ProgressBar> progress;
   History history{};
   Logs logs{};

@@ -150,7 +150,7 @@ class ModelTraining final : public Training {
     fit_->recovery.cannot_restore(reason);
   }
   [[nodiscard]] bool restored_beyond_the_end() const override {
-    return fit_ != nullptr && fit_->at.epoch > fit_->options.epochs;
+    return fit_ != nullptr && fit_->saved_place.epoch > fit_->options.epochs;
   }
   void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
     if (fit_ != nullptr) fit_->recovery.survive_losses(encode, decode);

@@ -60,7 +60,7 @@ void Recovery<T>::begin(FitRank<T>& rank) {
     // If epochs are whole passes, those before initial_epoch count as made, even for a model that
     // has not made them.
     if (rank.is_leader)
-      fit_.at.data_iteration =
+      fit_.saved_place.data_iteration =
           std::max(fit_.trainer.variables().next_pass,
                    fit_.plan.new_pass_each_epoch ? std::int64_t{fit_.options.initial_epoch} : 0);
     replica.team_barrier();
@@ -72,7 +72,7 @@ void Recovery<T>::begin(FitRank<T>& rank) {
     kept_ = {};
     is_begun_ = true;
   }
-  rank.at = fit_.at;
+  rank.at = fit_.saved_place;
 }
 
 /// `saved`: the state of those that were there before; empty where none of them keeps one.
@@ -118,24 +118,24 @@ void Recovery<T>::take_over(const std::vector<std::byte>& saved, bool is_from_fi
                  .remedy = "resume with the same program, or start afresh; BackupAndRestore's "
                            ".allow_changes takes other numbers for the same optimizer's options"});
   if (is_of_later_fit) {
-    fit_.at.epoch = fit_.options.epochs + 1;
+    fit_.saved_place.epoch = fit_.options.epochs + 1;
     if (fit_.is_chief())
       log_line(concat({"fit: nothing to do in fit ", fit_.trainer.fits(),
                        " of this model: the restored training is in fit ", state.fit,
                        "; what it was restored from stays"}));
     return;
   }
-  fit_.at = TrainingPosition::take(state, fit_.metric_state());
+  fit_.saved_place = TrainingPosition::take(state, fit_.metric_state());
   const std::string differences = fit_.callbacks.restore(state.callbacks);
   if (!fit_.is_chief()) return;
   if (!differences.empty()) log_line(concat({"fit: ", differences}));
-  if (fit_.at.epoch > fit_.options.epochs)
-    log_line(
-        concat({"fit: nothing to do: the restored training is in epoch ", fit_.at.epoch + 1,
-                ", and .epochs is ", fit_.options.epochs, "; what it was restored from stays"}));
-  else if (fit_.at.has_ended() || fit_.at.epoch == fit_.options.epochs)
-    log_line(concat(
-        {"fit: nothing to do: the restored training came to its end after epoch ", fit_.at.epoch}));
+  if (fit_.saved_place.epoch > fit_.options.epochs)
+    log_line(concat({"fit: nothing to do: the restored training is in epoch ",
+                     fit_.saved_place.epoch + 1, ", and .epochs is ", fit_.options.epochs,
+                     "; what it was restored from stays"}));
+  else if (fit_.saved_place.has_ended() || fit_.saved_place.epoch == fit_.options.epochs)
+    log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ",
+                     fit_.saved_place.epoch}));
 }
 
 /// Called by the leader, before the saved state is in force.
@@ -190,13 +190,13 @@ void Recovery<T>::check_slots(AnyReplica& replica) const {
 
 template <class T>
 void Recovery<T>::say_where_it_goes_on(bool is_restored) const {
-  if (is_begun_) fit_.history.truncate(static_cast<int>(fit_.at.epoch));
+  if (is_begun_) fit_.history.truncate(static_cast<int>(fit_.saved_place.epoch));
   if (fit_.elastic_world() != nullptr && is_restored)
     log_line(concat({"fit: ", fit_.elastic_world()->description(), ", from epoch ",
-                     fit_.at.epoch + 1, ", step ", fit_.at.step + 1}));
+                     fit_.saved_place.epoch + 1, ", step ", fit_.saved_place.step + 1}));
   else if (is_begun_)
-    log_line(concat({"fit: all workers are together again, and go on at epoch ", fit_.at.epoch + 1,
-                     ", step ", fit_.at.step + 1}));
+    log_line(concat({"fit: all workers are together again, and go on at epoch ",
+                     fit_.saved_place.epoch + 1, ", step ", fit_.saved_place.step + 1}));
 }
 
 // --- a loss, and another world -------------------------------------------------------------------

@@ -221,7 +221,7 @@ class ServedVariables final : public RemoteVariables<T> {
     } else if (!begun.place.empty()) {
       rank.at = decode_place(begun.place, rank.fit.metric_state());
     }
-    rank.fit.at = rank.at;
+    rank.fit.saved_place = rank.at;
     if (rank.at.epoch > rank.fit.options.epochs)
       throw ConfigurationError(
           concat({"fit: the parameter servers go on with a training that is in epoch ",
