@@ -26,14 +26,18 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 // Programs that name these include, besides, the header that stands beside them.
-class JSONLogger;               // #include <lockstep/callbacks/json_logger.hpp>
-class Mpi;                      // #include <lockstep/extra/mpi.hpp>
-class PrometheusFile;           // #include <lockstep/extra/prometheus.hpp>
-class PrometheusPort;           // #include <lockstep/extra/prometheus.hpp>
-class TensorBoard;              // #include <lockstep/extra/tensorboard.hpp>
-class ParameterServerStrategy;  // #include <lockstep/extra/parameter_server.hpp>
+class JSONLogger;  // #include <lockstep/callbacks/json_logger.hpp>
+class Mpi;         // #include <lockstep/extra/mpi.hpp>
+template <class... None>
+void mpi_cluster(None...) = delete;  // #include <lockstep/extra/mpi.hpp>
+class PrometheusFile;                // #include <lockstep/extra/prometheus.hpp>
+class PrometheusPort;                // #include <lockstep/extra/prometheus.hpp>
+class TensorBoard;                   // #include <lockstep/extra/tensorboard.hpp>
+class ParameterServerStrategy;       // #include <lockstep/extra/parameter_server.hpp>
 template <class Model>
-class SidecarEvaluator;                // #include <lockstep/saving/sidecar_evaluator.hpp>
+class SidecarEvaluator;  // #include <lockstep/saving/sidecar_evaluator.hpp>
+template <class Net, class T>
+class Predictor;                       // #include <lockstep/saving/predictor.hpp>
 struct ElasticOptions;                 // #include <lockstep/extra/elastic.hpp>
 class TFRecordWriter;                  // #include <lockstep/extra/records.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>

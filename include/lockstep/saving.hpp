@@ -1,4 +1,4 @@
-// Files of models: weights, checkpoints, evaluation beside training.
+// Files of models: weights, checkpoints, inference, evaluation beside training.
 #pragma once
 
 #include "lockstep/core/config.hpp"  // first: see there
@@ -6,5 +6,6 @@
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/checkpoint_manager.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/saving/predictor.hpp"
 #include "lockstep/saving/sidecar_evaluator.hpp"
 #include "lockstep/saving/write_filepath.hpp"

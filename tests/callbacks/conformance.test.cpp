@@ -9,9 +9,6 @@
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
-#include "lockstep/extra/prometheus/prometheus_file.hpp"
-#include "lockstep/extra/prometheus/prometheus_port.hpp"
-#include "lockstep/extra/tensorboard/tensorboard.hpp"
 
 namespace lockstep {
 
@@ -22,11 +19,8 @@ static_assert(Callback<JSONLogger>);
 static_assert(Callback<LambdaCallback>);
 static_assert(Callback<LearningRateScheduler>);
 static_assert(Callback<ModelCheckpoint>);
-static_assert(Callback<PrometheusFile>);
-static_assert(Callback<PrometheusPort>);
 static_assert(Callback<ReduceLROnPlateau>);
 static_assert(Callback<SwapEMAWeights>);
-static_assert(Callback<TensorBoard>);
 static_assert(Callback<TerminateOnNaN>);
 
 }  // namespace lockstep

@@ -42,7 +42,7 @@ lockstep_add_source_test(
   COMMAND ${compiler} -D "SOURCE=${PROJECT_SOURCE_DIR}/examples/alone.cpp" -D "WITHOUT=/(asio|nlohmann|cereal)/"
           -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/without.cmake")
 
-# lockstep/lockstep.hpp includes everything.
+# Each header is in a face.
 lockstep_add_source_test(
   umbrella_header COMMAND ${compiler} -D "INCLUDE=${PROJECT_SOURCE_DIR}/include"
                           -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/umbrella.cmake")

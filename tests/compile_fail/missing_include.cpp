@@ -4,14 +4,15 @@
 // expect-error 2: deleted function
 // expect-nearby 2: from_image_folder.*#include <lockstep/datasets/image_folder.hpp>
 // expect-error 3: deleted function
-// expect-nearby 3: from_tfrecords.*#include <lockstep/extra/records/tfrecords.hpp>
+// expect-nearby 3: from_tfrecords.*#include <lockstep/extra/records.hpp>
 // expect-error 4: deleted function
-// expect-nearby 4: export_onnx.*#include <lockstep/extra/onnx/export_onnx.hpp>
+// expect-nearby 4: export_onnx.*#include <lockstep/extra/onnx.hpp>
 #include <lockstep/lockstep.hpp>
 #ifndef LOCKSTEP_COMPILE_FAIL
 #include <lockstep/callbacks.hpp>
 #include <lockstep/datasets.hpp>
-#include <lockstep/extra/onnx/export_onnx.hpp>
+#include <lockstep/extra/onnx.hpp>
+#include <lockstep/extra/records.hpp>
 #endif
 
 namespace ls = lockstep;

@@ -3,13 +3,11 @@
 #include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/token_shard.hpp"
-#include "lockstep/extra/records/tfrecords.hpp"
 
 namespace lockstep {
 
 static_assert(Source<CsvRecords>);
 static_assert(Source<NpySource>);
-static_assert(Source<TFRecordSource>);
 static_assert(Source<TokenShard>);
 
 }  // namespace lockstep

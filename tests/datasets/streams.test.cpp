@@ -17,7 +17,6 @@
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/text_lines.hpp"
 #include "lockstep/datasets/token_shard.hpp"
-#include "lockstep/extra/records/tfrecords.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
@@ -121,10 +120,6 @@ TEST_SUITE("npy") {
     refused(pointer, "is a Git LFS pointer");
     refused(packed, "is compressed with gzip: decompress it first (gunzip)");
     CHECK(contains(error_of([&] { (void)ls::read_idx(pointer); }), "; it is a Git LFS pointer"));
-    CHECK(contains(error_of([&] {
-                     (void)row_batches(ls::from_tfrecords({pointer}, {.x = {.key = "a"}}).batch(1));
-                   }),
-                   "; it is a Git LFS pointer"));
   }
   TEST_CASE("what cannot be read is refused with its reason") {
     const Files files;

@@ -1,6 +1,5 @@
 // Every strategy of this room satisfies its concept. Here and not in the headers, where each
 // program that includes them would pay for the answer again.
-#include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -10,6 +9,5 @@ namespace lockstep {
 static_assert(Replica<AnyReplica>);
 static_assert(Strategy<MirroredStrategy>);
 static_assert(Strategy<OneDeviceStrategy>);
-static_assert(Strategy<ParameterServerStrategy>);
 
 }  // namespace lockstep

@@ -20,8 +20,8 @@
 //                                           callbacks/progress_bar
 //   Keras: callbacks                        this file, callbacks/CALLBACK
 //   Keras: checkpoints                      checkpoint/checkpoint_folder, saving/checkpoint_manager
-//   Keras: TensorBoard event file           records/tfrecord_writer, records/event_file,
-//                                           core/crc32c
+//   Keras: TensorBoard event file           extra/records/tfrecord_writer,
+//                                           extra/tensorboard/event_file, core/crc32c
 //   Keras: numerics                         training/keras_numerics, layers/dropout
 //
 // `test_data --test-suite='Keras: *' --list-test-cases` lists those of one program.

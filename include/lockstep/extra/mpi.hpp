@@ -1,4 +1,4 @@
-// Mpi and mpi_cluster, where the program links MPI.
+// Mpi and mpi_cluster, in programs that link the CMake target lockstep::mpi; else empty.
 #pragma once
 
 #include "lockstep/core/config.hpp"  // first: see there

@@ -108,4 +108,5 @@ class Checkpoint {
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/checkpoint.ipp"
+#include "lockstep/training/loops.hpp"
 #endif

@@ -39,8 +39,7 @@ std::vector<std::byte> contents_from_chief(AnyStrategy& strategy, const FileCall
                                            FileContents file);
 
 /// The chief's file, on every worker; with parameter servers, each process's own. `check` is that
-/// of read_file. `call` names the call, and lives as long as the program. Throws Error while fit
-/// trains with parameter servers.
+/// of read_file. `call` names the call, and lives as long as the program.
 std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
                                        const std::string& path, const HeadCheck& check);
 

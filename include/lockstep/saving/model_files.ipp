@@ -12,6 +12,7 @@
 #include "lockstep/training/all_slots.hpp"
 #include "lockstep/training/keras_layout.hpp"
 #include "lockstep/training/keras_optimizer.hpp"
+#include "lockstep/training/loops.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/trainer.hpp"
 
@@ -125,8 +126,8 @@ void save_weights(const Trainer<T>& trainer, const std::string& path) {
 
 template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path) {
-  check_variables_are_here(trainer, "load_weights");
   check_weights_path("load_weights", path, true);
+  check_variables_are_here(trainer, "load_weights");
   if (is_keras_file(path)) return (void)load_weights(trainer, path, LoadWeightsOptions{});
   const std::uint64_t expected = state_bytes(trainer);
   const std::vector<std::byte> bytes =
@@ -163,8 +164,8 @@ std::string take_optimizer(Trainer<T>& trainer, const KerasOptimizer& found,
 template <class T>
 LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                            const LoadWeightsOptions& options) {
-  check_variables_are_here(trainer, "load_weights");
   check_weights_path("load_weights", path, true);
+  check_variables_are_here(trainer, "load_weights");
   const bool wants_optimizer = is_keras_file(path) && !options.by_name && !options.weights_only;
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
   if (!options.by_name) expected = state_bytes(trainer);

@@ -39,8 +39,9 @@ struct UpdateStep {
 };
 
 /// A route from the gradients of a step to new parameters. Each route is one header of
-/// step/updaters/; choose_updater() takes one for each replica when a fit begins, and verbose 2
-/// shows its name. The training step knows none of them.
+/// step/updaters/, and choose_updater() takes one for each replica when a fit begins, unless the
+/// strategy brings its own (RemoteVariables); verbose 2 shows its name. The training step knows
+/// none of them.
 ///
 /// In each step a rank calls, on its own thread:
 ///  1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the

@@ -70,7 +70,7 @@ class AnyStrategy {
   [[nodiscard]] virtual const ElasticWorld* elastic_world() const = 0;
 
   /// Whether parameters live on servers. Workers then have no collective operations.
-  [[nodiscard]] virtual bool has_parameter_servers() const { return false; }
+  [[nodiscard]] virtual bool has_parameter_servers() const = 0;
   /// Whether its several workers share out the updates.
   [[nodiscard]] virtual bool sharded_updates() const = 0;
   /// Counts one more model; returns their number. 0 for a strategy that does not count.

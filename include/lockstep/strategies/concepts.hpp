@@ -58,6 +58,9 @@ struct AnyReplicaFunction {
 ///     MultiWorkerMirroredOptions says; the same on all workers.
 ///  8. `count_model()`: the number of this model, from 1, which must be the same on all workers (a
 ///     worker that was started again counts from 1). Not called for one that a callback compiles.
+///  9. `has_parameter_servers()` and `remote_variables(trainer)`: whether parameters live on
+///     servers, and what trains them then, as ParameterServerStrategy has it; a strategy that wraps
+///     it passes both on.
 template <class S>
 concept Strategy = requires(S& strategy, const S& same) {
   requires Replica<typename S::Replica>;

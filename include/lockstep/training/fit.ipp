@@ -18,7 +18,6 @@
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"
-#include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/training/accumulation.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate.hpp"
@@ -175,8 +174,8 @@ FitEnd FitRank<T>::end_step(bool has_updated) {
   return {.preemption = asked.preemption, .leaves_world = asked.regroup && !stays};
 }
 
-/// The sums of all ranks, which have met; `missed`: see Updater::missed_steps. False: nobody had a
-/// sample, and it was no step.
+/// Takes the sums of all ranks, which have met; `missed`: see Updater::missed_steps. False: nobody
+/// had a sample, and it was no step.
 template <class T>
 bool FitRank<T>::take_sums(std::int64_t missed) {
   const StatusBlock& status = model.workspace.status();
@@ -197,7 +196,7 @@ bool FitRank<T>::take_sums(std::int64_t missed) {
   return false;
 }
 
-/// Moves this replica's place on, and where the ranks have met, that of a state saved now.
+/// Advances this replica's place and, where the ranks have met, saved_place.
 template <class T>
 void FitRank<T>::count_step(bool has_updated, bool have_met) {
   continues = ++accumulated < model.variables.accumulation_steps();

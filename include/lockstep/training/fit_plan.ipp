@@ -50,16 +50,19 @@ inline std::string sample_text(std::span<const std::size_t> shape) {
   return shape_text(shape.empty() ? std::span(&one, 1) : shape);
 }
 
+LOCKSTEP_INLINE void check_sample_shape(std::string_view where, std::span<const std::size_t> shape,
+                                        std::size_t size, std::span<const std::size_t> input) {
+  if (is_same_shape(shape, input)) return;
+  std::size_t wanted = 1;
+  for (const std::size_t extent : input) wanted *= extent;
+  throw DataError(
+      concat({where, ": the model's Input is ", shape_text(input), ", the dataset's samples are ",
+              sample_text(shape), ": ", shape_advice(shape, input, size, wanted)}));
+}
+
 LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& dataset,
                                  const DataSizes& sizes) {
-  const std::vector<std::size_t> shape = dataset.sample_shape();
-  if (!is_same_shape(shape, sizes.input)) {
-    std::size_t wanted = 1;
-    for (const std::size_t extent : sizes.input) wanted *= extent;
-    throw DataError(concat({where, ": the model's Input is ", shape_text(sizes.input),
-                            ", the dataset's samples are ", sample_text(shape), ": ",
-                            shape_advice(shape, sizes.input, dataset.sample_size(), wanted)}));
-  }
+  check_sample_shape(where, dataset.sample_shape(), dataset.sample_size(), sizes.input);
   const std::size_t weights = dataset.weight_size();
   if (sizes.targets > 0 && weights > 1 && weights != sizes.positions)
     throw DataError(concat(

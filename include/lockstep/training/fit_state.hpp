@@ -104,7 +104,7 @@ struct FitState {
   FitRequests requests{};
   CallbackHooks::Presence any_rank_has{};  ///< what a callback of one needs, all take part in
   UpdateWindow window{};
-  TrainingPosition saved_place{};  ///< that of a state which is saved now
+  TrainingPosition saved_place{};  ///< the place of a state saved now
   SavedData data{};                ///< where states are saved from which training goes on
   std::optional<ProgressBar> progress;
   History history{};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/callbacks/hooks.hpp"
@@ -67,7 +68,7 @@ bool is_in_fit(const Trainer<T>& trainer) noexcept;
 template <class T>
 AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept;
 /// For what is about to set variables or an optimizer's state: throws Error naming `call` when a
-/// fit trains remote variables, which would not hear of it.
+/// fit trains remote variables, which would not see the change.
 template <class T>
 void check_variables_are_here(const Trainer<T>& trainer, std::string_view call);
 template <class T>

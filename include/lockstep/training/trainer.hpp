@@ -40,7 +40,8 @@ class Trainer {
  public:
   /// Waits for the other workers, compares their programs with this one, and starts from the
   /// chief's seed and variables. Without `seed` one is drawn. Throws ConfigurationError for a
-  /// synchronization that makes no sense, or not for this optimizer.
+  /// synchronization that makes no sense, or not for this optimizer. `remote` makes what trains the
+  /// variables in place of this process, if the strategy has that.
   Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> strategy,
           std::optional<std::uint64_t> seed, const Synchronization& synchronization = {},
           MakeRemoteVariables<T> remote = no_remote_variables);

@@ -38,6 +38,10 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
       remote_(remote(*this)) {
   check_log_form();
   variables_.seed = seed ? *seed : std::random_device{}();
+  if (strategy_->has_parameter_servers() != (remote_ != nullptr))
+    throw ConfigurationError(
+        "compile: of has_parameter_servers() and remote_variables(trainer), which belong together, "
+        "the strategy has one: a strategy that wraps a ParameterServerStrategy passes both on");
   if (remote_) check_for_servers(program_, synchronization);
   start_all();
 }
@@ -67,6 +71,11 @@ template <class T>
 void Trainer<T>::start(AnyReplica& replica) {
   auto& collective = replica.collective();
   const bool leader = replica.local_rank() == 0;
+  if (!remote_ && collective.size() != strategy_->num_replicas_in_sync())
+    throw ConfigurationError(
+        concat({"compile: the strategy says that ", strategy_->num_replicas_in_sync(),
+                " replicas are in sync, and the collective of its replicas has ", collective.size(),
+                " ranks: they must be the same"}));
   const auto activity = show_call(replica, "compile");
   agree(replica, "compile",
         concat({signature(), "\nmodels of the strategy: ", model_number_,

@@ -25,6 +25,7 @@ enum class GlobalBatch : std::uint8_t {
 /// left out, and one that comes later is taken in. The workers at work at one time are a **world**;
 /// a world follows another one only if more than half of that agree, so that there are never two at
 /// once. (One of two does not go on alone.)
+/// Include <lockstep/extra/elastic.hpp>.
 struct ElasticOptions {
   int min_workers = 1;  ///< fewer workers do not go on
   int max_workers = 0;  ///< 0: all of the cluster; else that number, which the cluster must have

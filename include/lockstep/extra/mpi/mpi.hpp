@@ -53,6 +53,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// is thrown as a CollectiveError.
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
+/// Include <lockstep/extra/mpi.hpp>.
 class Mpi {
  public:
   /// Throws ConfigurationError when MPI has another place for this process than the rendezvous,

@@ -19,13 +19,13 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/policies/watchdog.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/extra/mpi/watchdog.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

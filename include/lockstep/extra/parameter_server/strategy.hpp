@@ -50,6 +50,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Without a cluster, the process trains alone.
 ///
 /// One thread calls run() at a time.
+/// Include <lockstep/extra/parameter_server.hpp>.
 class ParameterServerStrategy {
  public:
   using Replica = CollectiveReplica;
@@ -81,7 +82,7 @@ class ParameterServerStrategy {
 
   /// False for a process that is alone.
   [[nodiscard]] bool has_parameter_servers() const noexcept { return servers_ != nullptr; }
-  /// What trains the variables of a model in place of this process.
+  /// For Model: what trains its variables in place of this process.
   template <class T>
   [[nodiscard]] std::unique_ptr<detail::RemoteVariables<T>> remote_variables(
       detail::Trainer<T>& trainer) {

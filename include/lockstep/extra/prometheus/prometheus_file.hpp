@@ -33,6 +33,7 @@ struct PrometheusFileOptions {
 /// written is a warning, once in a fit: training does not end for it.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
+/// Include <lockstep/extra/prometheus.hpp>.
 class PrometheusFile {
  public:
   static constexpr bool stops_training = false;

@@ -310,6 +310,7 @@ struct PrometheusPortOptions {
 /// that makes no sense is a ConfigurationError.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
+/// Include <lockstep/extra/prometheus.hpp>.
 class PrometheusPort {
  public:
   static constexpr bool stops_training = false;

@@ -38,6 +38,7 @@ inline constexpr std::size_t record_tail_size = 4;
 /// writer.write(lockstep::Example().ints("label", {7}).floats("image", pixels));
 /// writer.close();
 /// @endcode
+/// Include <lockstep/extra/records.hpp>.
 class TFRecordWriter {
  public:
   enum class Mode {

@@ -98,7 +98,7 @@ namespace detail {
 /// Nothing but the places of the records is held in memory, so that samples are shuffled whatever
 /// their number, and positions can be sought. Files are divided among workers as from_files does
 /// it. Throws ConfigurationError for features that make no sense, and, when data are needed,
-/// DataError naming file, record and offset.
+/// DataError naming file, record and offset. Include <lockstep/extra/records.hpp>.
 /// @code
 /// auto train = lockstep::from_tfrecords({"a.tfrecord", "b.tfrecord"},
 ///                                       {.x = {.key = "image",

@@ -47,6 +47,7 @@ struct TensorBoardOptions {
 /// by their own range, these are grey from the least weight to the greatest.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
+/// Include <lockstep/extra/tensorboard.hpp>.
 class TensorBoard {
  public:
   static constexpr bool stops_training = false;

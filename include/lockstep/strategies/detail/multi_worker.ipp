@@ -183,7 +183,8 @@ LOCKSTEP_INLINE Cluster MultiWorker::checked(const Cluster& cluster) const {
     throw ConfigurationError(
         "this process is a parameter server of the cluster (TF_CONFIG's job 'ps'), and in a "
         "MultiWorkerMirroredStrategy all workers train in lockstep without any: use a "
-        "ParameterServerStrategy in all processes, or start none for the job");
+        "ParameterServerStrategy (lockstep/extra/parameter_server.hpp) in all processes, or start "
+        "none for the job");
   ExitReport::say_now();  // an earlier strategy's: its port is needed
   return met(cluster, port_, options_);
 }

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/policies/watchdog.hpp"
+#include "lockstep/extra/mpi/watchdog.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,156 @@
+// Predictor: a trained model for inference, from any number of threads at once.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/gather.hpp"
+#include "lockstep/data/tensor.hpp"
+#include "lockstep/model/array_data.hpp"
+#include "lockstep/model/compile.hpp"
+#include "lockstep/model/load_weights_options.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/saving/model_files.hpp"
+#include "lockstep/step/compiled.hpp"
+#include "lockstep/step/program.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// Forward passes over variables that nobody changes. Any number of threads make them at once, each
+/// in memory of its own, which waits here from one call to the next.
+template <class T>
+class Inference {
+ public:
+  /// With the variables of a file; `options` may be null. `program` must outlive it.
+  Inference(const Program<T>& program, const std::string& path, const LoadWeightsOptions* options);
+  /// With copies of those that a trainer has now.
+  Inference(const Program<T>& program, Trainer<T>& trainer);
+  Inference(const Inference&) = delete;
+  Inference& operator=(const Inference&) = delete;
+  ~Inference();
+
+  /// Writes the samples of these numbers to the view.
+  using Read = FunctionRef<void(std::span<const std::int64_t> samples, TensorView<T> x)>;
+  /// `y`: the outputs of samples 0, 1, ..., as many as it has room for. Throws DataError, naming
+  /// the sample, for one that a layer cannot use.
+  void predict(Read read, std::span<T> y) const;
+  /// The same of samples that lie one after the other. Throws ConfigurationError for arrays of
+  /// different numbers of samples, or of other than `samples`, if that is not 0.
+  void predict(std::string_view where, std::size_t samples, std::span<const T> x,
+               std::span<T> y) const;
+
+  /// Throws DataError for samples of another shape than the model's Input.
+  void check_shape(std::span<const std::size_t> shape, std::size_t size) const;
+
+ private:
+  struct Memory;
+  struct alignas(cache_line) Place {
+    std::atomic<Memory*> memory{nullptr};
+  };
+
+  [[nodiscard]] std::size_t outputs() const noexcept {
+    return program_.layout().outputs * program_.layout().positions;
+  }
+  [[nodiscard]] std::size_t elements(std::size_t samples) const;
+  [[nodiscard]] std::size_t samples_at_once() const;
+  [[nodiscard]] Memory* take() const;
+  void give_back(Memory* memory) const noexcept;
+  void forward(Memory& memory, std::size_t first, std::size_t samples, Read read, T* y) const;
+
+  const Program<T>& program_;
+  Arena<T> parameters_;
+  Arena<T> state_;
+  const std::size_t at_once_ = samples_at_once();  // in a forward pass
+  mutable std::array<Place, 16> places_;
+};
+
+}  // namespace detail
+
+/// A trained model for inference, without loss, optimizer, metrics and strategy. Its variables stay
+/// as they are: any number of threads may call one object at once, and none waits for another.
+/// Outputs are those of Model::predict, bit for bit. Calls with spans allocate no memory, but for
+/// the first ones of a thread and for errors.
+///
+///     const ls::Predictor<Net> net("net.safetensors");
+///     const std::vector<float> y = net.predict_row(x);
+///
+/// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
+template <class Net, class T = float>
+class Predictor {
+ public:
+  using InputShape = typename Net::InputShape;
+  using OutputShape = typename Net::template Output<InputShape>;
+  using Predictions = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  static constexpr std::size_t input_size = InputShape::size;    ///< numbers of a sample
+  static constexpr std::size_t output_size = OutputShape::size;  ///< numbers of its outputs
+
+  /// With the variables of any file that Model::load or Model::load_weights reads. Throws DataError
+  /// when it cannot be read or is damaged, ConfigurationError naming a variable that is missing,
+  /// unknown or of another shape.
+  explicit Predictor(const std::string& path) : inference_(*program_, path, nullptr) {}
+  /// From a file of another program, with its names and layout.
+  Predictor(const std::string& path, const LoadWeightsOptions& options)
+      : inference_(*program_, path, &options) {}
+  /// With copies of what a model has learnt so far.
+  template <class S, class Loss, class Optimizer, class... Metrics>
+  explicit Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
+      : inference_(*program_,
+                   detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
+
+  /// The outputs of one sample, whose numbers are in row-major order (of Input<28, 28, 3>: row by
+  /// row, pixel by pixel). Throws ConfigurationError when they are not input_size, DataError for
+  /// one that a layer cannot use (an id that is none).
+  [[nodiscard]] std::vector<T> predict_row(std::span<const T> x) const {
+    std::vector<T> y(output_size);
+    predict_row(x, y);
+    return y;
+  }
+  /// The same into `y`, output_size numbers.
+  void predict_row(std::span<const T> x, std::span<T> y) const {
+    inference_.predict("predict_row", 1, x, y);
+  }
+
+  /// The outputs of several samples, one after the other in both arrays.
+  void predict(std::span<const T> x, std::span<T> y) const {
+    inference_.predict("predict", 0, x, y);
+  }
+  /// Those of a Tensor or an Eigen matrix, a row for each of its rows.
+  template <detail::Array X>
+  [[nodiscard]] Predictions predict(const X& x) const {
+    const Tensor tensor(x);
+    inference_.check_shape(tensor.sample_shape(), tensor.sample_size());
+    Predictions y(static_cast<Eigen::Index>(tensor.rows()), static_cast<Eigen::Index>(output_size));
+    inference_.predict([&](std::span<const std::int64_t> samples,
+                           TensorView<T> view) { detail::gather(tensor, samples, view); },
+                       {y.data(), static_cast<std::size_t>(y.size())});
+    return y;
+  }
+
+ private:
+  using Program = detail::Compiled<Net, T, NoLoss, NoOptimizer>;
+
+  const std::unique_ptr<const Program> program_ =
+      std::make_unique<const Program>(NoLoss{}, NoOptimizer{}, std::tuple<>());
+  detail::Inference<T> inference_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/saving/predictor.ipp"
+#endif

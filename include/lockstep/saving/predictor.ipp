@@ -1,0 +1,177 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "lockstep/core/bad_sample.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/saving/predictor.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/trainer.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Of one call at a time.
+template <class T>
+struct Inference<T>::Memory {
+  Buffer values{};
+  std::vector<std::int64_t> numbers{};  ///< of the samples
+};
+
+template <class T>
+Inference<T>::Inference(const Program<T>& program, const std::string& path,
+                        const LoadWeightsOptions* options)
+    : program_(program) {
+  OneDeviceStrategy alone;
+  Trainer<T> trainer(program, any_strategy(alone), 0);
+  if (options == nullptr)
+    load_weights(trainer, path);
+  else
+    (void)load_weights(trainer, path, *options);
+  parameters_ = Arena<T>(program.layout().variables);
+  trainer.variables().swap_parameters(parameters_);
+  std::swap(state_, trainer.workspace(0).state());
+}
+
+template <class T>
+Inference<T>::Inference(const Program<T>& program, Trainer<T>& trainer)
+    : program_(program),
+      parameters_(program.layout().variables),
+      state_(program.layout().state_variables) {
+  trainer.catch_up();
+  std::ranges::copy(trainer.variables().parameters().values(), parameters_.values().begin());
+  std::ranges::copy(trainer.workspace(0).state().values(), state_.values().begin());
+}
+
+template <class T>
+Inference<T>::~Inference() {
+  for (Place& place : places_) delete place.memory.load();
+}
+
+template <class T>
+std::size_t Inference<T>::elements(std::size_t samples) const {
+  const auto& layout = program_.layout();
+  return layout.inputs * padded_batch(samples) +
+         layout.outputs * padded_batch(samples * layout.positions) + program_.scratch(samples) +
+         program_.temporary(samples);
+}
+
+/// As many as keep the cores' vectors full, and need no more than 32 MiB.
+template <class T>
+std::size_t Inference<T>::samples_at_once() const {
+  std::size_t samples = 64;
+  while (samples > 1 && elements(samples) * sizeof(T) > std::size_t{32} << 20) samples /= 2;
+  return samples;
+}
+
+/// What another call of this thread has left, or of another one; new memory where there is none.
+template <class T>
+typename Inference<T>::Memory* Inference<T>::take() const {
+  const std::size_t first = std::hash<std::thread::id>()(std::this_thread::get_id()) >> 12;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::atomic<Memory*>& place = places_[(first + i) % places_.size()].memory;
+    if (place.load(std::memory_order_relaxed) == nullptr) continue;
+    if (Memory* const found = place.exchange(nullptr, std::memory_order_acquire)) return found;
+  }
+  return new Memory;
+}
+
+template <class T>
+void Inference<T>::give_back(Memory* memory) const noexcept {
+  const std::size_t first = std::hash<std::thread::id>()(std::this_thread::get_id()) >> 12;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Memory* none = nullptr;
+    if (places_[(first + i) % places_.size()].memory.compare_exchange_strong(
+            none, memory, std::memory_order_release, std::memory_order_relaxed))
+      return;
+  }
+  delete memory;
+}
+
+template <class T>
+void Inference<T>::forward(Memory& memory, std::size_t first, std::size_t samples, Read read,
+                           T* y) const {
+  const auto& layout = program_.layout();
+  if (const std::size_t bytes = elements(samples) * sizeof(T); bytes > memory.values.size())
+    memory.values = Buffer(bytes);
+  memory.numbers.resize(samples);
+  std::iota(memory.numbers.begin(), memory.numbers.end(), static_cast<std::int64_t>(first));
+  T* next = reinterpret_cast<T*>(memory.values.data());
+  const auto array = [&](std::size_t size) {
+    return std::span(std::exchange(next, next + size), size);
+  };
+  const auto view = [&](std::size_t rows, std::size_t features) {
+    const std::size_t stride = padded_batch(rows);
+    return TensorView<T>(array(features * stride).data(), rows, features, stride);
+  };
+  const TensorView<T> input = view(samples, layout.inputs);
+  const TensorView<T> output = view(samples * layout.positions, layout.outputs);
+  read(memory.numbers, input);
+  input.clear_padding();
+  const StepContext context{.sample_indices = memory.numbers};
+  const T* mask = nullptr;
+  program_.forward({.context = context,
+                    .weights = parameters_.slices(),
+                    .state = state_.slices(),
+                    .x = input,
+                    .y = output,
+                    .scratch = array(program_.scratch(samples)),
+                    .mask_of_y = &mask,
+                    .temporary = array(program_.temporary(samples))});
+  copy_out<T>(output, 0, output.samples(), y);
+}
+
+template <class T>
+void Inference<T>::predict(Read read, std::span<T> y) const {
+  struct Lease {
+    const Inference& from;
+    Memory* const memory = from.take();
+    ~Lease() { from.give_back(memory); }
+  } const lease{*this};
+  const std::size_t samples = y.size() / outputs();
+  for (std::size_t first = 0; first < samples; first += at_once_) {
+    try {
+      forward(*lease.memory, first, std::min(at_once_, samples - first), read,
+              y.data() + first * outputs());
+    } catch (const BadSample& bad) {
+      throw bad.of_sample(concat({"sample ", first + bad.row()}));
+    }
+  }
+}
+
+template <class T>
+void Inference<T>::predict(std::string_view where, std::size_t samples, std::span<const T> x,
+                           std::span<T> y) const {
+  const std::size_t inputs = program_.layout().inputs;
+  const std::size_t found = samples > 0 ? samples : x.size() / inputs;
+  if (x.size() != found * inputs || y.size() != found * outputs())
+    throw ConfigurationError(
+        concat({where, ": expected ", inputs, " numbers for each sample and room for ", outputs(),
+                " outputs", samples == 1 ? ", of one sample" : "", "; got ", x.size(),
+                " numbers and room for ", y.size()}));
+  predict(
+      [&](std::span<const std::int64_t> numbers, TensorView<T> view) {
+        scatter_rows<T, T>(
+            numbers.size(),
+            [&](std::size_t i) { return x.data() + static_cast<std::size_t>(numbers[i]) * inputs; },
+            view, [](T value) { return value; });
+      },
+      y);
+}
+
+template <class T>
+void Inference<T>::check_shape(std::span<const std::size_t> shape, std::size_t size) const {
+  check_sample_shape("predict", shape, size, program_.layout().data.input);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Inference<LOCKSTEP_REAL>);
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
