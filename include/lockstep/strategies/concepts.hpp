@@ -57,7 +57,8 @@ struct AnyReplicaFunction {
 ///  7. `sharded_updates()`: whether each worker updates a share of the parameters, as
 ///     MultiWorkerMirroredOptions says; the same on all workers.
 ///  8. `count_model()`: the number of this model, from 1, which must be the same on all workers (a
-///     worker that was started again counts from 1). Not called for one that a callback compiles.
+///     worker that was started again counts from 1, and so does a program that has called
+///     reconnect() itself). Not called for one that a callback compiles.
 template <class S>
 concept Strategy = requires(S& strategy, const S& same) {
   requires Replica<typename S::Replica>;

@@ -61,8 +61,6 @@ std::int64_t iterations_of(const Trainer<T>& trainer) noexcept;
 
 // What the library's other rooms need of it.
 template <class T>
-bool is_in_fit(const Trainer<T>& trainer) noexcept;
-template <class T>
 AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept;
 template <class T>
 std::size_t replicas_of(const Trainer<T>& trainer) noexcept;
