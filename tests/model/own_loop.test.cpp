@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
@@ -34,9 +36,11 @@
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/checkpoint.hpp"
+#include "lockstep/strategies/elastic.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/model_testing.hpp"
+#include "support/mortal_workers.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/worker_threads.hpp"
 
@@ -517,4 +521,122 @@ TEST_CASE("compile: without a strategy on one device; without loss and optimizer
                          [&] { untrained.on(replica).minimize(batch, crossentropy); }),
                      "minimize: the model was compiled without an optimizer"));
   });
+}
+
+namespace {
+
+auto compiled(MortalStrategy& strategy) {
+  return ls::compile<Net>(strategy, {.seed = 5}, crossentropy, ls::Adam{.learning_rate = 0.01});
+}
+using MortalModel = decltype(compiled(std::declval<MortalStrategy&>()));
+
+/// Calls step(here, batch) with five samples of the worker's own, for which it asks no other one.
+template <class Step>
+void with_own_batch(MortalStrategy& strategy, MortalModel& model, const Step& step) {
+  strategy.run([&](auto& replica) {
+    auto& here = model.on(replica);
+    const ls::BatchViews<float> room = here.room(5);
+    for (std::size_t i = 0; i < 5; ++i) {
+      for (std::size_t f = 0; f < 4; ++f)
+        room.x(i, f) = static_cast<float>(i * f) / 7 + static_cast<float>(strategy.worker_index());
+      room.targets(i, 0) = static_cast<float>(i % 3);
+    }
+    step(here, Batch{.x = room.x, .targets = room.targets});
+  });
+}
+
+void die_after(std::int64_t updates, Recorder& recorder) {
+  recorder.at_batch_end = [updates](ls::Training& training, std::int64_t, ls::Logs&) {
+    if (training.iterations() == updates) MortalRing::die();
+  };
+}
+
+}  // namespace
+
+TEST_CASE("own loop: steps go on after a fit that has lost a worker and has connected anew") {
+  std::vector<std::vector<float>> weights;  // trained ones and moving statistics
+  for (const bool is_killed : {false, true}) {
+    const TemporaryFolder folder;
+    std::array<std::vector<float>, 2> ends;
+    run_mortal_workers(2, [&](const ls::Cluster& cluster, int start) {
+      MortalStrategy strategy(cluster, {.communication_options = patient_options()});
+      auto model = compiled(strategy);
+      with_own_batch(strategy, model, [](Here& here, const Batch& batch) { here.forward(batch); });
+      Recorder recorder;
+      if (is_killed && cluster.task.index == 1 && start == 1) die_after(3, recorder);
+      ls::BackupAndRestore backup{.backup_dir = folder.path(std::to_string(cluster.task.index)),
+                                  .on_peer_loss = ls::OnPeerLoss::rejoin};
+      model.fit(batches_of(22), {.epochs = 2, .verbose = 0}, recorder, backup);
+      for (int step = 0; step < 3; ++step) with_own_batch(strategy, model, minimize);
+      CHECK(model.iterations() == 13);
+      std::vector<float>& end = ends.at(static_cast<std::size_t>(cluster.task.index));
+      for (const auto& each : model.get_weights())
+        end.insert(end.end(), each.values.begin(), each.values.end());
+    });
+    weights.insert(weights.end(), ends.begin(), ends.end());
+  }
+  for (const auto& each : weights) CHECK(each == weights[0]);
+}
+
+TEST_CASE(
+    "own loop: after the program's own reconnect, a model from before is refused, and one that is "
+    "compiled anew trains to the same bits") {
+  std::vector<std::uint32_t> sums;
+  for (const bool is_killed : {false, true}) {
+    std::array<std::uint32_t, 2> ends{};
+    run_mortal_workers(2, [&](const ls::Cluster& cluster, int start) {
+      const int worker = cluster.task.index;
+      const bool dies = is_killed && worker == 1 && start == 1;
+      MortalStrategy strategy(cluster, {.communication_options = patient_options()});
+      const auto make_pass = [&](MortalModel& model) {
+        auto batches = strategy.distribute(batches_of(22));
+        train(strategy, model, batches, 0, [&](Here& here, const Batch& batch) {
+          here.minimize(batch);
+          if (dies && model.iterations() == 3) MortalRing::die();
+        });
+        ends.at(static_cast<std::size_t>(worker)) = model.parameters_crc32c();
+      };
+      auto model = compiled(strategy);
+      try {
+        make_pass(model);
+      } catch (const ls::CollectiveError& error) {
+        CHECK(error.exit_code() == ls::ExitCode::lost_peer);
+        strategy.reconnect();
+        strategy.run([&](auto& replica) {
+          CHECK(contains(message_of<ls::Error>([&] { (void)model.on(replica); }),
+                         "on: the strategy has reconnected since this model was compiled"));
+        });
+        auto anew = compiled(strategy);
+        make_pass(anew);
+      }
+    });
+    sums.insert(sums.end(), ends.begin(), ends.end());
+  }
+  for (const std::uint32_t each : sums) CHECK(each == sums[0]);
+}
+
+TEST_CASE("own loop: where workers are fewer after a fit, batches from before are refused") {
+  std::array<std::uint32_t, 2> ends{};
+  run_mortal_workers(3, [&](const ls::Cluster& cluster, int start) {
+    if (start > 1) return;  // the third one does not come back
+    MortalStrategy strategy(
+        cluster, {.communication_options = patient_options(),
+                  .elastic = ls::ElasticOptions{.wait = std::chrono::milliseconds(300)}});
+    auto model = compiled(strategy);
+    auto batches = strategy.distribute(batches_of(22));
+    train(strategy, model, batches, 0, minimize);
+    Recorder recorder;
+    if (cluster.task.index == 2) die_after(8, recorder);
+    model.fit(batches_of(22), {.verbose = 0}, recorder);
+    CHECK(strategy.num_workers() == 2);
+    strategy.run([&](auto& replica) {
+      CHECK(contains(message_of<ls::Error>([&] { (void)batches.on(replica); }),
+                     "now: distribute the dataset anew"));
+    });
+    batches = strategy.distribute(batches_of(22));
+    train(strategy, model, batches, 2, minimize);
+    CHECK(model.iterations() == 15);
+    ends.at(static_cast<std::size_t>(cluster.task.index)) = model.parameters_crc32c();
+  });
+  CHECK(ends[0] == ends[1]);
 }

@@ -1,24 +1,36 @@
-// A run that was interrupted and resumed ends with the bits of a run that was not.
+// A run that was interrupted and resumed, or has lost workers on its way, ends with the bits of a
+// run that was not.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/crc32c.hpp"
 #include "lockstep/data/filter.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/schedules.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/elastic.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
+#include "support/mortal_workers.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tiny_trainer.hpp"
 
@@ -693,4 +705,212 @@ TEST_CASE("resume: an epoch that was not completed by all is, as itself") {
   completed.clear();
   other.fit(shuffled(false), {.epochs = 5}, &recorder);
   CHECK(completed == std::vector<int>{2, 3, 4});
+}
+
+namespace {
+
+constexpr int workers = 3;
+
+/// What one of them has come to.
+struct Survivor {
+  std::uint32_t crc = 0;
+  int starts = 0;
+  std::int64_t first_update = 0;      ///< that the last start began with
+  std::vector<std::uint32_t> ends{};  ///< the parameters in each on_train_end
+};
+
+/// Arranges losses on a worker that is started, for the first time or again.
+using Arrange = std::function<void(int worker, int start, Recorder& recorder)>;
+
+/// A program of two fits, of 10 updates each.
+void train_twice(MortalStrategy& strategy, Recorder& recorder, const std::string& folder,
+                 Survivor& result) {
+  auto model = ls::compile<TinyNet>(strategy, {.seed = 5},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                    ls::SGD{.learning_rate = 0.1, .momentum = 0.9});
+  for (const char* fit : {"first", "second"}) {
+    std::optional<ls::BackupAndRestore> backup;
+    if (strategy.elastic_world() == nullptr)
+      backup = ls::BackupAndRestore{.backup_dir = folder + "/" + fit,
+                                    .asynchronous = false,
+                                    .on_peer_loss = ls::OnPeerLoss::rejoin};
+    model.fit(shuffled(false), {.epochs = 2, .verbose = 0}, recorder, backup);
+  }
+  result.crc = model.parameters_crc32c();
+}
+
+std::vector<Survivor> train_twice(bool is_elastic, const Arrange& arrange) {
+  std::vector<Survivor> all(workers);
+  const TemporaryFolder folder;
+  ls::MultiWorkerMirroredOptions options{.communication_options = patient_options()};
+  if (is_elastic) options.elastic = ls::ElasticOptions{.wait = std::chrono::seconds(60)};
+  run_mortal_workers(workers, [&](const ls::Cluster& cluster, int start) {
+    const int worker = cluster.task.index;
+    Survivor& mine = all[static_cast<std::size_t>(worker)];
+    mine.starts = start;
+    Recorder recorder;
+    recorder.at_batch_begin = [&, is_first = true](ls::Training& training, std::int64_t) mutable {
+      if (std::exchange(is_first, false)) mine.first_update = training.iterations();
+    };
+    recorder.at_train_end = [&](ls::Training& training, ls::Logs&) {
+      mine.ends.push_back(ls::crc32c(training.parameters()));
+    };
+    arrange(worker, start, recorder);
+    MortalStrategy strategy(cluster, options);
+    train_twice(strategy, recorder, folder.path(std::to_string(worker)), mine);
+  });
+  return all;
+}
+
+/// Each worker must come to what it comes to where none is lost, and show it to its callbacks.
+std::vector<Survivor> lose(bool is_elastic, const Arrange& arrange) {
+  static const Survivor whole = train_twice(false, [](int, int, Recorder&) {})[0];
+  const CapturedStderr log;
+  auto all = train_twice(is_elastic, arrange);
+  for (const Survivor& each : all) {
+    CHECK(each.crc == whole.crc);
+    for (const std::uint32_t end : each.ends) CHECK(std::ranges::count(whole.ends, end) == 1);
+    CHECK(each.ends.back() == whole.ends.back());
+  }
+  return all;
+}
+
+void die_after(std::int64_t updates, Recorder& recorder) {
+  recorder.at_batch_end = [updates](ls::Training& training, std::int64_t, ls::Logs&) {
+    if (training.iterations() == updates) MortalRing::die();
+  };
+}
+
+}  // namespace
+
+TEST_CASE("losses: a worker comes back to the first fit, and the others are in the second one") {
+  for (const bool is_elastic : {false, true})
+    for (const int victim : {0, 2}) {
+      CAPTURE(is_elastic);
+      CAPTURE(victim);
+      const auto all = lose(is_elastic, [&](int worker, int start, Recorder& recorder) {
+        if (worker == victim && start == 1) die_after(11, recorder);
+      });
+      for (int worker = 0; worker < workers; ++worker) {
+        const Survivor& each = all[static_cast<std::size_t>(worker)];
+        CHECK(each.starts == (worker == victim ? 2 : 1));
+        CHECK(each.ends.size() == 2);  // of the victim, one before it was killed
+        if (worker == victim) CHECK(each.first_update >= 10);
+      }
+    }
+}
+
+TEST_CASE("losses: a worker is killed or cut off between two fits, in any operation") {
+  // Of those from the end of the last epoch to the first step of the next fit. Returns whether
+  // there is one of that number.
+  const auto lose_in = [](int operation, bool is_killed, int victim, bool is_elastic) {
+    CAPTURE(operation);
+    CAPTURE(is_killed);
+    CAPTURE(victim);
+    CAPTURE(is_elastic);
+    bool is_reached = false;
+    (void)lose(is_elastic, [&](int worker, int start, Recorder& recorder) {
+      if (worker != victim || start > 1) return;
+      recorder.at_epoch_end = [&, left = operation](ls::Training& training, int, ls::Logs&) {
+        if (training.iterations() != 10 || is_reached) return;
+        MortalRing::fate = [&, left](int, int) mutable {
+          if (--left != 0) return false;
+          is_reached = true;
+          if (is_killed) MortalRing::die();
+          return true;
+        };
+      };
+      recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
+        if (training.iterations() == 10) MortalRing::fate = nullptr;
+      };
+    });
+    return is_reached;
+  };
+  int operation = 1;
+  while (lose_in(operation, operation % 2 == 0, operation / 2 % 2 * 2, false)) ++operation;
+  CHECK(operation > 15);
+  // The second one is the last of the first fit: who is cut off in it has not ended the fit, and the
+  // others have.
+  for (const int victim : {0, 2}) CHECK(lose_in(2, false, victim, true));
+  for (const int each : {3, 4, 7}) CHECK(lose_in(each, true, each % 2 * 2, true));
+}
+
+TEST_CASE("losses: a second worker is lost while the first one is awaited") {
+  for (int survivor = 0; survivor < workers; ++survivor) {
+    CAPTURE(survivor);
+    const auto all = lose(false, [&](int worker, int start, Recorder& recorder) {
+      if (worker == survivor || start > 1) return;
+      if (worker == (survivor + 1) % workers) return die_after(3, recorder);
+      MortalRing::fate = [](int connection, int) {
+        if (connection == 2) MortalRing::die();
+        return false;
+      };
+    });
+    for (int worker = 0; worker < workers; ++worker) {
+      const Survivor& each = all[static_cast<std::size_t>(worker)];
+      CHECK(each.starts == (worker == survivor ? 1 : 2));
+      if (worker != survivor) CHECK(each.first_update >= 2);  // what the survivor has kept
+    }
+  }
+}
+
+TEST_CASE("losses: a second worker is lost before a step since the first loss, in any operation") {
+  const auto lose_in = [](int operation, bool is_elastic) {
+    CAPTURE(operation);
+    CAPTURE(is_elastic);
+    const int survivor = operation % workers;
+    bool is_reached = false;
+    const auto all = lose(is_elastic, [&](int worker, int start, Recorder& recorder) {
+      if (worker == survivor || start > 1) return;
+      if (worker == (survivor + 1) % workers) return die_after(3, recorder);
+      MortalRing::fate = [&](int connection, int next) {
+        if (connection < 2 || next != operation) return false;
+        is_reached = true;
+        MortalRing::die();
+      };
+      recorder.at_epoch_begin = [](ls::Training& training, int) {
+        if (training.iterations() > 0) MortalRing::fate = nullptr;
+      };
+    });
+    for (int worker = 0; worker < workers; ++worker) {
+      const Survivor& each = all[static_cast<std::size_t>(worker)];
+      if (worker == survivor) CHECK(each.starts == 1);
+      if (each.starts > 1) CHECK(each.first_update >= 2);
+    }
+    return is_reached;
+  };
+  int operation = 1;
+  while (lose_in(operation, false)) ++operation;
+  CHECK(operation > 20);
+  for (const int each : {1, 8, 15, 21}) CHECK(lose_in(each, true));
+}
+
+TEST_CASE("losses: where nobody comes back, the run ends with an error that names who is missing") {
+  ls::CommunicationOptions communication = patient_options();
+  communication.startup_timeout = std::chrono::seconds(3);
+  const TemporaryFolder folder;
+  const CapturedStderr log;
+  std::string message;
+  run_mortal_workers(workers, [&](const ls::Cluster& cluster, int start) {
+    if (start > 1) return;
+    Recorder recorder;
+    if (cluster.task.index == 1) die_after(3, recorder);
+    MortalRing::fate = [worker = cluster.task.index](int connection, int) {
+      if (connection == 2 && worker == 2) MortalRing::die();
+      if (connection > 2) throw std::runtime_error("waits again");
+      return false;
+    };
+    Survivor none;
+    try {
+      MortalStrategy strategy(cluster, {.communication_options = communication});
+      train_twice(strategy, recorder, folder.path(std::to_string(cluster.task.index)), none);
+    } catch (const ls::CollectiveError& error) {
+      CHECK(cluster.task.index == 0);
+      CHECK(error.exit_code() == ls::ExitCode::lost_peer);
+      message = error.what();
+    }
+  });
+  CHECK(contains(message, "start-up in step "));
+  CHECK(contains(message, "worker 1 ("));
+  CHECK(contains(message, "worker 2 ("));
 }

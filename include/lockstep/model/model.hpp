@@ -250,7 +250,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
 
   /// The single steps of this model on a replica of its strategy, for the program's own loops: a
   /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in
-  /// fit (Error); after a strategy has reconnected, compile anew.
+  /// fit, nor after the program has called the strategy's reconnect(): compile anew then (Error).
   auto& on(typename S::Replica& replica) {
     static_assert(
         requires { sizeof(detail::OnReplica<Model>); },

@@ -1,11 +1,12 @@
 // Loops of the program's own: Model::on, and what strategies have for them.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/step/replica_model.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
@@ -20,7 +21,10 @@
 // are not woken in each step: then it is as fast as fit. Inside, a replica has its part of each
 // batch (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply.
 // Fit's own step is made of the same functions. What they need besides (a route for the update,
-// logs) is made at the first call of Model::on for a replica, and kept.
+// logs) is made at the first call of Model::on for a replica, and kept; made again where fit has
+// lost a worker and connected anew. A program that calls the strategy's reconnect() itself compiles
+// its models and distributes its datasets anew; the steps of a model from before are refused, and
+// so are batches where the worker has another place since.
 //
 // Ranks agree in apply and minimize alone, by the reduction that fit has, too: the loss and metrics
 // in ReplicaModel::logs are of all ranks, and a decision that is taken from them is the same
@@ -37,14 +41,11 @@ struct OnReplica {
 
   template <class Replica>
   [[nodiscard]] static ReplicaModel<T>& get(Model& model, Replica& replica) {
-    if (detail::is_in_fit(*model.trainer_))
-      throw Error(
-          "on: this model is in fit, which has steps of its own: a callback may use steps of "
-          "another model");
+    const std::int64_t start = detail::start_of_steps(*model.trainer_, connection_of(replica));
     auto& slot = model.on_replicas_[static_cast<std::size_t>(replica.local_rank())];
     auto* held = static_cast<Held<Replica>*>(slot.get());
-    if (held == nullptr || held->of != &replica) {  // another one after reconnect()
-      slot = std::make_shared<Held<Replica>>(model, replica);
+    if (held == nullptr || held->of != &replica || held->start != start) {
+      slot = std::make_shared<Held<Replica>>(model, replica, start);
       held = static_cast<Held<Replica>*>(slot.get());
     }
     ReplicaModel<T>& steps = *held->model;
@@ -54,13 +55,23 @@ struct OnReplica {
 
  private:
   template <class Replica>
+  [[nodiscard]] static int connection_of(const Replica& replica) noexcept {
+    if constexpr (std::derived_from<Replica, AnyReplica>)
+      return replica.connection();
+    else
+      return 0;
+  }
+
+  template <class Replica>
   struct Held {
     const Replica* of;
+    std::int64_t start;
     AnyReplicaOf<Replica> replica;
     std::unique_ptr<ReplicaModel<T>> model;
 
-    Held(Model& whose, Replica& on)
+    Held(Model& whose, Replica& on, std::int64_t of_start)
         : of(&on),
+          start(of_start),
           replica(on),
           model(replica_model<T>(*whose.trainer_, replica, [](const BackwardPass<T>& pass) {
             Net::template backward<typename Net::InputShape, T>(pass);

@@ -27,19 +27,27 @@ class AnyReplica {
   [[nodiscard]] AnyCollective& collective() noexcept { return *collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept { return local_size_; }
+  /// The strategy's how-manieth connection to the other workers this is a replica of; 0 where it
+  /// does not count them.
+  [[nodiscard]] int connection() const noexcept { return connection_; }
   virtual void team_barrier() { collective_->team_barrier(); }
   /// Called by every replica of the process: when all have come, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
   virtual void team_lead(FunctionRef<void()> f) = 0;
 
  protected:
-  AnyReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size) noexcept
-      : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size) {}
+  AnyReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size,
+             int connection = 0) noexcept
+      : collective_(std::move(collective)),
+        local_rank_(local_rank),
+        local_size_(local_size),
+        connection_(connection) {}
 
  private:
   std::shared_ptr<AnyCollective> collective_;
   int local_rank_;
   int local_size_;
+  int connection_;
 };
 
 /// A Strategy. Thread safety and errors are those of the strategy that it was made of.

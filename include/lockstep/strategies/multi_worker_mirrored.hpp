@@ -47,8 +47,12 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   /// After a CollectiveError: drops what is left of the connections and meets the workers of the
   /// cluster once more, among them those that were started anew, as the constructor does; throws
   /// what that throws. In an elastic cluster, forms the next world: then num_workers() and
-  /// worker_index() are those in it.
-  void reconnect() { worker_.reconnect(); }
+  /// worker_index() are those in it. The program then goes on as one that was just started: it
+  /// compiles its models and distributes its datasets anew.
+  void reconnect() {
+    worker_.reconnect();
+    worker_.forget_models();
+  }
 
   /// Whether run() is under way.
   [[nodiscard]] bool is_running() const { return worker_.is_running(); }

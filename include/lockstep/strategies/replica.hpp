@@ -17,8 +17,8 @@ class CollectiveReplica : public AnyReplica {
  public:
   /// `threads`: those of the process's replicas, if there are several.
   CollectiveReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size,
-                    ReplicaThreads* threads = nullptr)
-      : AnyReplica(std::move(collective), local_rank, local_size), threads_(threads) {}
+                    ReplicaThreads* threads = nullptr, int connection = 0)
+      : AnyReplica(std::move(collective), local_rank, local_size, connection), threads_(threads) {}
 
   /// See Replica.
   void team_lead(FunctionRef<void()> f) override {

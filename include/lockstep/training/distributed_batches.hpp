@@ -86,10 +86,12 @@ class DistributedBatches {
 
   /// The pass `iteration` over the data, without its first `done` batches, in the function that
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
-  /// count from 0. The same arguments on all ranks.
+  /// count from 0. The same arguments on all ranks. Throws Error where the workers have become
+  /// others, or this one has another place, since the dataset was distributed (ElasticOptions).
   template <class Replica>
   [[nodiscard]] ReplicaBatches<T>& on(Replica& replica, Iteration iteration = {},
                                       std::int64_t done = 0) {
+    check_place();
     ReplicaBatches<T>& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
     own.start(iteration, done, {&replica, [](void* self, std::span<double> values) {
                                   static_cast<Replica*>(self)->collective().all_reduce(
@@ -102,7 +104,10 @@ class DistributedBatches {
   [[nodiscard]] std::int64_t cardinality() const noexcept { return cardinality_; }
 
  private:
+  void check_place() const;
+
   std::shared_ptr<AnyStrategy> strategy_;
+  int workers_, worker_;  // when it was distributed
   std::int64_t cardinality_ = unknown_cardinality;
   std::vector<std::unique_ptr<ReplicaBatches<T>>> replicas_;
 };

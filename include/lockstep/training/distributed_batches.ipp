@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "lockstep/core/activity.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/distributed_batches.hpp"
 #include "lockstep/training/fit_plan.hpp"
@@ -50,16 +52,17 @@ void ReplicaBatches<T>::next() {
 template <class T>
 DistributedBatches<T>::DistributedBatches(std::shared_ptr<AnyStrategy> strategy,
                                           const AnyDataset& dataset)
-    : strategy_(std::move(strategy)) {
+    : strategy_(std::move(strategy)),
+      workers_(strategy_->num_workers()),
+      worker_(strategy_->worker_index()) {
   const auto place = [&](int replica) -> DistributionContext {
-    return {.num_workers = strategy_->num_workers(),
-            .worker = strategy_->worker_index(),
+    return {.num_workers = workers_,
+            .worker = worker_,
             .local_replicas = strategy_->local_replicas(),
             .local_replica = replica};
   };
-  const detail::WorkerData mine(
-      "distribute", dataset,
-      {.num_workers = strategy_->num_workers(), .worker = strategy_->worker_index()});
+  const detail::WorkerData mine("distribute", dataset,
+                                {.num_workers = workers_, .worker = worker_});
   const std::string signature = detail::pass_signature(mine, std::nullopt);
   strategy_->run([&](AnyReplica& replica) {
     const ActivityScope activity(replica.local_rank() == 0 ? replica.collective().board() : nullptr,
@@ -70,6 +73,15 @@ DistributedBatches<T>::DistributedBatches(std::shared_ptr<AnyStrategy> strategy,
   for (int i = 0; i < strategy_->local_replicas(); ++i)
     replicas_.push_back(std::make_unique<ReplicaBatches<T>>(
         DistributedDataset<AnyDataset>(dataset, place(i)), mine.may_differ()));
+}
+
+template <class T>
+void DistributedBatches<T>::check_place() const {
+  const int workers = strategy_->num_workers(), worker = strategy_->worker_index();
+  if (workers != workers_ || worker != worker_)
+    throw Error(
+        concat({"the batches were distributed to ", workers_, " workers, to this one as ", worker_,
+                "; it is number ", worker, " of ", workers, " now: distribute the dataset anew"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -353,6 +353,7 @@ bool FitRank<T>::agree_on_fit() {
                        " of this model: this one leaves out fit ", mine}));
     if (fit.recovery.has_begun())
       call_back([&] {
+        fit.recovery.restore_kept();
         fit.trainer.variables().take_averages();
         fit.callbacks.on_train_end(fit.training, fit.logs);
       });

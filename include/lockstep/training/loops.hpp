@@ -64,8 +64,6 @@ std::int64_t iterations_of(const Trainer<T>& trainer) noexcept;
 
 // What the library's other rooms need of it.
 template <class T>
-bool is_in_fit(const Trainer<T>& trainer) noexcept;
-template <class T>
 AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept;
 /// For what is about to set variables or an optimizer's state: throws Error naming `call` when a
 /// fit trains remote variables, which would not see the change.

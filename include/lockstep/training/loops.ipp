@@ -106,10 +106,6 @@ std::int64_t iterations_of(const Trainer<T>& trainer) noexcept {
   return trainer.variables().iterations;
 }
 template <class T>
-bool is_in_fit(const Trainer<T>& trainer) noexcept {
-  return trainer.is_in_fit();
-}
-template <class T>
 AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept {
   return trainer.strategy();
 }
@@ -141,7 +137,6 @@ LOCKSTEP_INSTANCE(std::uint64_t seed_of(const Trainer<LOCKSTEP_REAL>&) noexcept)
 LOCKSTEP_INSTANCE(double learning_rate_of(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(void set_learning_rate(Trainer<LOCKSTEP_REAL>&, double));
 LOCKSTEP_INSTANCE(std::int64_t iterations_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
-LOCKSTEP_INSTANCE(bool is_in_fit(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(AnyStrategy& strategy_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(void check_variables_are_here(const Trainer<LOCKSTEP_REAL>&, std::string_view));
 LOCKSTEP_INSTANCE(std::size_t replicas_of(const Trainer<LOCKSTEP_REAL>&) noexcept);

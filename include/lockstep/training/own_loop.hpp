@@ -1,6 +1,7 @@
 // What a Trainer gives to the program's own loops.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "lockstep/core/config.hpp"
@@ -11,6 +12,12 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
 class Trainer;
+
+/// The number of the trainer's last start: what steps hold is of that one alone. Throws Error where
+/// the trainer is in fit, or where the strategy, whose how-manieth `connection` this is, has
+/// reconnected since.
+template <class T>
+[[nodiscard]] std::int64_t start_of_steps(const Trainer<T>& trainer, int connection);
 
 /// The single steps of the trainer's program on a replica, which must outlive it.
 template <class T>

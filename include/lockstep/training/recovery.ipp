@@ -272,6 +272,11 @@ bool Recovery<T>::goes_on_elsewhere() {
 }
 
 template <class T>
+void Recovery<T>::restore_kept() {
+  if (!kept_.empty()) restore_state(fit_.trainer, decode_(std::exchange(kept_, {})));
+}
+
+template <class T>
 void Recovery<T>::take_place() {
   if (fit_.elastic_world() == nullptr) return;
   fit_.plan = fit_.plan_for_world();

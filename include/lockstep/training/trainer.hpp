@@ -123,8 +123,11 @@ class Trainer {
   /// How the gradients of a step become new parameters.
   [[nodiscard]] std::unique_ptr<Updater<T>> updater(const Parts<T>& parts) const;
 
-  /// What the constructor does.
+  /// What the constructor does. Afterwards, arrays and shares of the update are others than before.
   void start(AnyReplica& replica);
+  [[nodiscard]] std::int64_t starts() const noexcept { return starts_; }
+  /// That of the last start that has ended: see AnyReplica.
+  [[nodiscard]] int connection() const noexcept { return connection_; }
   /// The chief's variables go to all workers.
   void broadcast_from_chief(AnyReplica& replica);
 
@@ -164,6 +167,8 @@ class Trainer {
   const std::unique_ptr<RemoteVariables<T>> remote_;
   bool is_in_fit_ = false;
   std::int64_t fits_ = 0;
+  std::int64_t starts_ = 0;
+  int connection_ = 0;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -82,6 +82,7 @@ void Trainer<T>::start(AnyReplica& replica) {
                 variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
   const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
+  if (leader) ++starts_;
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
   rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
   if (!variables_.is_in_rounds() && can_update_for_all(program_, replica)) {
@@ -102,6 +103,7 @@ void Trainer<T>::start(AnyReplica& replica) {
   initialize<T>(program_.layout().state_variables, workspace->state().slices(),
                 RandomKey(seed).fold_in(1));
   if (leader) {
+    connection_ = replica.connection();
     variables_.seed = seed;
     initialize<T>(program_.layout().variables, variables_.parameters().slices(), RandomKey(seed));
   }

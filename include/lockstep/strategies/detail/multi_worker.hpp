@@ -47,6 +47,8 @@ class MultiWorker final : public AnyStrategy {
     return sharded_updates_ && num_workers() > 1;
   }
   int count_model() override { return ++models_; }
+  /// The models that follow are those of a program that begins again.
+  void forget_models() noexcept { models_ = 0; }
 
  private:
   void tell_failure() noexcept;
@@ -68,6 +70,7 @@ class MultiWorker final : public AnyStrategy {
   const std::unique_ptr<Worlds> worlds_;  // null where the workers stay the same
   ReplicaThreads threads_;
   bool was_connected_ = false;
+  int connections_ = 0;
   int models_ = 0;
   std::shared_ptr<AnyCollective> peers_;      // null for a worker that is alone
   std::unique_ptr<HierarchicalGroup> group_;  // null where it is not connected

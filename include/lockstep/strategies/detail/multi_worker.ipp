@@ -217,8 +217,10 @@ LOCKSTEP_INLINE void MultiWorker::connect() {
   }
   group_ = std::make_unique<HierarchicalGroup>(replicas, peers_.get(), options_,
                                                workers_on_host() * replicas, worker);
+  ++connections_;
   for (int i = 0; i < replicas; ++i)
-    replicas_.emplace_back(std::make_shared<Hierarchical>(*group_, i), i, replicas, &threads_);
+    replicas_.emplace_back(std::make_shared<Hierarchical>(*group_, i), i, replicas, &threads_,
+                           connections_);
   note_met();
 }
 
