@@ -631,7 +631,7 @@ TEST_CASE("own loop: where workers are fewer after a fit, batches from before ar
     CHECK(strategy.num_workers() == 2);
     strategy.run([&](auto& replica) {
       CHECK(contains(message_of<ls::Error>([&] { (void)batches.on(replica); }),
-                     "now: distribute the dataset anew"));
+                     "call distribute() again"));
     });
     batches = strategy.distribute(batches_of(22));
     train(strategy, model, batches, 2, minimize);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/layers/activations.hpp"
@@ -20,6 +21,7 @@
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/reshaping.hpp"
+#include "lockstep/layers/rnn.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/network/sequential.hpp"
@@ -87,7 +89,9 @@ TEST_CASE("Predictor: the outputs of Model::predict, bit for bit, for each numbe
   CHECK(values_of(net.predict(flat)) == values_of(model.predict(flat)));
 }
 
-TEST_CASE("Predictor: of a sequence, the outputs of all positions; an id that is none is named") {
+TEST_CASE(
+    "Predictor: of a sequence, the outputs of all positions; an id outside the vocabulary is "
+    "named") {
   auto model = ls::compile<Tokens>({.seed = 5});
   const ls::Predictor net(model);
   std::vector<float> ids(70 * 5);
@@ -127,12 +131,42 @@ TEST_CASE("Predictor: from each kind of file, and double from what float has sav
   const ls::Predictor<Net> renamed(folder.path("weights.npz"),
                                    {.by_name = true, .rename = {{"dense", "elsewhere"}}});
   CHECK(values_of(renamed.predict(x)) != expected);  // its Dense is as it was at first
+  CHECK(renamed.loaded().missing == std::vector<std::string>{"dense/kernel", "dense/bias"});
 
   CHECK(contains(message_of<ls::DataError>([&] { ls::Predictor<Net>(folder.path("absent")); }),
                  "absent"));
   CHECK(contains(message_of<ls::ConfigurationError>(
                      [&] { ls::Predictor<Tokens>(folder.path("weights.npz")); }),
                  "embedding/embeddings"));
+}
+
+TEST_CASE("Predictor: masks, recurrence and moving averages are those of Model::predict") {
+  using Text =
+      ls::Sequential<ls::Input<6>, ls::Embedding<9, 4, ls::EmbeddingOptions{.mask_zero = true}>,
+                     ls::LSTM<5>, ls::Dense<2>>;
+  auto model = ls::compile<Text>({.seed = 2}, loss, ls::Adam{.use_ema = true});
+  std::vector<float> ids(33 * 6);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = i % 6 > i / 6 % 6 ? 0.0F : static_cast<float>(i * 5 % 9);
+  const ls::Tensor<float> x(ids, {33, 6});
+  model.fit(x, ls::Tensor<std::int64_t>(std::vector<std::int64_t>(33, 1)),
+            {.epochs = 1, .verbose = 0});
+  CHECK(values_of(ls::Predictor(model).predict(x)) == values_of(model.predict(x)));
+}
+
+TEST_CASE("Predictor: made of a model in a callback, and not on another thread while it trains") {
+  auto model = ls::compile<Net>({.seed = 5}, loss, ls::Adam{});
+  const ls::Tensor<float> x(numbers(4 * 36), {4, 6, 6});
+  std::vector<float> in_callback;
+  std::string elsewhere;
+  model.fit(x, ls::Tensor<std::int64_t>(std::vector<std::int64_t>{0, 1, 2, 0}),
+            {.epochs = 1, .verbose = 0}, ls::LambdaCallback{.on_train_end = [&](auto&&...) {
+              in_callback = values_of(ls::Predictor(model).predict(x));
+              std::jthread(
+                  [&] { elsewhere = message_of<ls::Error>([&] { (void)ls::Predictor(model); }); });
+            }});
+  CHECK(in_callback == values_of(model.predict(x)));
+  CHECK(contains(elsewhere, "another thread"));
 }
 
 TEST_CASE("Predictor: it keeps what the model had learnt") {
@@ -156,11 +190,11 @@ TEST_CASE("Predictor: arrays that do not fit are refused, and nothing is written
     CHECK(contains(message_of<ls::ConfigurationError>(call), text));
   };
   says([&] { (void)net.predict_row(std::vector<float>(72)); },
-       "predict_row: expected 36 numbers for each sample and room for 3 outputs, of one sample; "
-       "got 72 numbers and room for 3");
-  says([&] { net.predict_row(x, std::span(y).first(2)); }, "got 36 numbers and room for 2");
-  says([&] { net.predict(std::vector<float>(40), y); }, "got 40 numbers and room for 3");
-  says([&] { net.predict(std::vector<float>(72), y); }, "got 72 numbers and room for 3");
+       "predict_row: x has 72 numbers and y room for 3; one sample has 36 numbers and 3 outputs");
+  says([&] { net.predict_row(x, std::span(y).first(2)); }, "x has 36 numbers and y room for 2;");
+  says([&] { net.predict(std::vector<float>(40), y); }, "; each sample has 36 numbers");
+  says([&] { net.predict(std::vector<float>(72), y); }, "x has 72 numbers and y room for 3;");
+  net.predict(std::span<const float>(), std::span<float>());  // no sample
   CHECK(y == std::vector<float>(3, 5.0F));
   CHECK(contains(message_of<ls::DataError>([&] { (void)net.predict(std::vector<float>(36)); }),
                  "predict: the model's Input is (6, 6, 1), the dataset's samples are (1)"));

@@ -28,6 +28,7 @@
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
+#include "lockstep/saving/predictor.hpp"
 #include "support/model_testing.hpp"
 #include "support/net_testing.hpp"
 #include "support/tiny_trainer.hpp"
@@ -115,6 +116,20 @@ void check_steps_allocate_nothing() {
 }
 
 }  // namespace
+
+TEST_CASE("Predictor: further calls with spans allocate nothing") {
+  auto model = ls::compile<ls::Sequential<ls::Input<4>, ls::Dense<8, ls::ReLU>, ls::Dense<3>>>();
+  const ls::Predictor net(model);
+  const std::vector<float> x(100 * 4, 0.5F);
+  std::vector<float> y(100 * 3);
+  net.predict(x, y);
+  const std::int64_t before = allocations;
+  for (int call = 0; call < 5; ++call) {
+    net.predict(x, y);
+    net.predict_row(std::span(x).first(4), std::span(y).first(3));
+  }
+  CHECK(allocations == before);
+}
 
 TEST_CASE("layers: a step of a CNN allocates nothing") {
   check_steps_allocate_nothing<ls::Sequential<

@@ -829,7 +829,7 @@ TEST_CASE("losses: a worker is killed or cut off between two fits, in any operat
   int operation = 1;
   while (lose_in(operation, operation % 2 == 0, operation / 2 % 2 * 2, false)) ++operation;
   CHECK(operation > 15);
-  // The second one is the last of the first fit: who is cut off in it has not ended the fit, and the
+  // The second one is the last of the first fit: a worker cut off in it has not ended the fit, and the
   // others have.
   for (const int victim : {0, 2}) CHECK(lose_in(2, false, victim, true));
   for (const int each : {3, 4, 7}) CHECK(lose_in(each, true, each % 2 * 2, true));

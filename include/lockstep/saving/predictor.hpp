@@ -36,9 +36,11 @@ namespace detail {
 template <class T>
 class Inference {
  public:
-  /// With the variables of a file; `options` may be null. `program` must outlive it.
-  Inference(const Program<T>& program, const std::string& path, const LoadWeightsOptions* options);
-  /// With copies of those that a trainer has now.
+  /// With the variables of a file; `options` may be null, and then each variable must be there.
+  /// `program` must outlive it.
+  Inference(const Program<T>& program, const std::string& path, const LoadWeightsOptions* options,
+            LoadedWeights& loaded);
+  /// With copies of a trainer's present variables.
   Inference(const Program<T>& program, Trainer<T>& trainer);
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
@@ -82,9 +84,12 @@ class Inference {
 }  // namespace detail
 
 /// A trained model for inference, without loss, optimizer, metrics and strategy. Its variables stay
-/// as they are: any number of threads may call one object at once, and none waits for another.
-/// Outputs are those of Model::predict, bit for bit. Calls with spans allocate no memory, but for
-/// the first ones of a thread and for errors.
+/// as they are: any number of threads may call one object at once, and none waits for another. A
+/// call computes on its own thread alone.
+///
+/// Outputs are those of Model::predict, bit for bit, on the same instruction set, but for layers
+/// that draw random numbers in inference. Calls with spans allocate nothing once there have been
+/// calls with as many samples on as many threads, up to 16: the memory of so many calls is kept.
 ///
 ///     const ls::Predictor<Net> net("net.safetensors");
 ///     const std::vector<float> y = net.predict_row(x);
@@ -99,22 +104,26 @@ class Predictor {
   static constexpr std::size_t input_size = InputShape::size;    ///< numbers of a sample
   static constexpr std::size_t output_size = OutputShape::size;  ///< numbers of its outputs
 
-  /// With the variables of any file that Model::load or Model::load_weights reads. Throws DataError
-  /// when it cannot be read or is damaged, ConfigurationError naming a variable that is missing,
-  /// unknown or of another shape.
-  explicit Predictor(const std::string& path) : inference_(*program_, path, nullptr) {}
+  /// With the variables of any file that Model::load_weights reads: of weights, or of a whole
+  /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
+  /// variable that is missing, unknown or of another shape.
+  explicit Predictor(const std::string& path) : inference_(*program_, path, nullptr, loaded_) {}
   /// From a file of another program, with its names and layout.
   Predictor(const std::string& path, const LoadWeightsOptions& options)
-      : inference_(*program_, path, &options) {}
-  /// With copies of what a model has learnt so far.
+      : inference_(*program_, path, &options, loaded_) {}
+  /// With copies of a model's present variables. Where Model::predict may be called: not on another
+  /// thread while the model trains.
   template <class S, class Loss, class Optimizer, class... Metrics>
   explicit Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
       : inference_(*program_,
                    detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
 
+  /// What became of each variable, where there were options.
+  [[nodiscard]] const LoadedWeights& loaded() const noexcept { return loaded_; }
+
   /// The outputs of one sample, whose numbers are in row-major order (of Input<28, 28, 3>: row by
   /// row, pixel by pixel). Throws ConfigurationError when they are not input_size, DataError for
-  /// one that a layer cannot use (an id that is none).
+  /// one that a layer cannot use (an id outside the vocabulary).
   [[nodiscard]] std::vector<T> predict_row(std::span<const T> x) const {
     std::vector<T> y(output_size);
     predict_row(x, y);
@@ -129,16 +138,23 @@ class Predictor {
   void predict(std::span<const T> x, std::span<T> y) const {
     inference_.predict("predict", 0, x, y);
   }
-  /// Those of a Tensor or an Eigen matrix, a row for each of its rows.
-  template <detail::Array X>
+  /// Those of a Tensor or an Eigen matrix, a row for each of its rows. Throws DataError for samples
+  /// of another shape than the model's Input.
+  template <class X>
   [[nodiscard]] Predictions predict(const X& x) const {
-    const Tensor tensor(x);
-    inference_.check_shape(tensor.sample_shape(), tensor.sample_size());
-    Predictions y(static_cast<Eigen::Index>(tensor.rows()), static_cast<Eigen::Index>(output_size));
-    inference_.predict([&](std::span<const std::int64_t> samples,
-                           TensorView<T> view) { detail::gather(tensor, samples, view); },
-                       {y.data(), static_cast<std::size_t>(y.size())});
-    return y;
+    static_assert(detail::Array<X>,
+                  "lockstep: Predictor::predict(x) needs an array: a Tensor, an Eigen matrix or a "
+                  "std::vector; Model::predict takes datasets");
+    if constexpr (detail::Array<X>) {
+      const Tensor tensor(x);
+      inference_.check_shape(tensor.sample_shape(), tensor.sample_size());
+      Predictions y(static_cast<Eigen::Index>(tensor.rows()),
+                    static_cast<Eigen::Index>(output_size));
+      inference_.predict([&](std::span<const std::int64_t> samples,
+                             TensorView<T> view) { detail::gather(tensor, samples, view); },
+                         {y.data(), static_cast<std::size_t>(y.size())});
+      return y;
+    }
   }
 
  private:
@@ -146,6 +162,7 @@ class Predictor {
 
   const std::unique_ptr<const Program> program_ =
       std::make_unique<const Program>(NoLoss{}, NoOptimizer{}, std::tuple<>());
+  LoadedWeights loaded_{};
   detail::Inference<T> inference_;
 };
 

@@ -17,7 +17,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Of one call at a time.
+/// What one call uses.
 template <class T>
 struct Inference<T>::Memory {
   Buffer values{};
@@ -26,14 +26,17 @@ struct Inference<T>::Memory {
 
 template <class T>
 Inference<T>::Inference(const Program<T>& program, const std::string& path,
-                        const LoadWeightsOptions* options)
+                        const LoadWeightsOptions* options, LoadedWeights& loaded)
     : program_(program) {
   OneDeviceStrategy alone;
   Trainer<T> trainer(program, any_strategy(alone), 0);
-  if (options == nullptr)
+  if (options == nullptr && !is_keras_file(path)) {
     load_weights(trainer, path);
-  else
-    (void)load_weights(trainer, path, *options);
+  } else {
+    LoadWeightsOptions wanted = options != nullptr ? *options : LoadWeightsOptions{};
+    wanted.weights_only = true;
+    loaded = load_weights(trainer, path, wanted);
+  }
   parameters_ = Arena<T>(program.layout().variables);
   trainer.variables().swap_parameters(parameters_);
   std::swap(state_, trainer.workspace(0).state());
@@ -44,9 +47,12 @@ Inference<T>::Inference(const Program<T>& program, Trainer<T>& trainer)
     : program_(program),
       parameters_(program.layout().variables),
       state_(program.layout().state_variables) {
-  trainer.catch_up();
-  std::ranges::copy(trainer.variables().parameters().values(), parameters_.values().begin());
-  std::ranges::copy(trainer.workspace(0).state().values(), state_.values().begin());
+  trainer.strategy().run([&](AnyReplica& replica) {  // which refuses other threads
+    if (replica.local_rank() != 0) return;
+    trainer.catch_up();
+    std::ranges::copy(trainer.variables().parameters().values(), parameters_.values().begin());
+    std::ranges::copy(trainer.workspace(0).state().values(), state_.values().begin());
+  });
 }
 
 template <class T>
@@ -62,15 +68,17 @@ std::size_t Inference<T>::elements(std::size_t samples) const {
          program_.temporary(samples);
 }
 
-/// As many as keep the cores' vectors full, and need no more than 32 MiB.
+/// 64, or fewer that need 32 MiB at most, as long as that saves memory.
 template <class T>
 std::size_t Inference<T>::samples_at_once() const {
+  constexpr std::size_t limit = (std::size_t{32} << 20) / sizeof(T);
   std::size_t samples = 64;
-  while (samples > 1 && elements(samples) * sizeof(T) > std::size_t{32} << 20) samples /= 2;
+  while (samples > 1 && elements(samples) > limit && elements(samples / 2) < elements(samples))
+    samples /= 2;
   return samples;
 }
 
-/// What another call of this thread has left, or of another one; new memory where there is none.
+/// Memory that an earlier call has left, of this thread if possible; else new memory.
 template <class T>
 typename Inference<T>::Memory* Inference<T>::take() const {
   const std::size_t first = std::hash<std::thread::id>()(std::this_thread::get_id()) >> 12;
@@ -151,10 +159,9 @@ void Inference<T>::predict(std::string_view where, std::size_t samples, std::spa
   const std::size_t inputs = program_.layout().inputs;
   const std::size_t found = samples > 0 ? samples : x.size() / inputs;
   if (x.size() != found * inputs || y.size() != found * outputs())
-    throw ConfigurationError(
-        concat({where, ": expected ", inputs, " numbers for each sample and room for ", outputs(),
-                " outputs", samples == 1 ? ", of one sample" : "", "; got ", x.size(),
-                " numbers and room for ", y.size()}));
+    throw ConfigurationError(concat({where, ": x has ", x.size(), " numbers and y room for ",
+                                     y.size(), "; ", samples == 1 ? "one" : "each", " sample has ",
+                                     inputs, " numbers and ", outputs(), " outputs"}));
   predict(
       [&](std::span<const std::int64_t> numbers, TensorView<T> view) {
         scatter_rows<T, T>(

@@ -27,8 +27,8 @@ class AnyReplica {
   [[nodiscard]] AnyCollective& collective() noexcept { return *collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept { return local_size_; }
-  /// The strategy's how-manieth connection to the other workers this is a replica of; 0 where it
-  /// does not count them.
+  /// The number, from 1, of the strategy's connection to the other workers that this replica
+  /// belongs to; 0 where it does not count them.
   [[nodiscard]] int connection() const noexcept { return connection_; }
   virtual void team_barrier() { collective_->team_barrier(); }
   /// Called by every replica of the process: when all have come, the first one calls f(), and the

@@ -57,8 +57,8 @@ struct AnyReplicaFunction {
 ///  7. `sharded_updates()`: whether each worker updates a share of the parameters, as
 ///     MultiWorkerMirroredOptions says; the same on all workers.
 ///  8. `count_model()`: the number of this model, from 1, which must be the same on all workers (a
-///     worker that was started again counts from 1, and so does a program that has called
-///     reconnect() itself). Not called for one that a callback compiles.
+///     worker that was started again counts from 1). Not called for one that a callback compiles.
+///     Where programs call reconnect() themselves, the strategy leaves it out.
 ///  9. `has_parameter_servers()` and `remote_variables(trainer)`: whether parameters live on
 ///     servers, and what trains them then, as ParameterServerStrategy has it; a strategy that wraps
 ///     it passes both on.

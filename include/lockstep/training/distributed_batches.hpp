@@ -86,8 +86,8 @@ class DistributedBatches {
 
   /// The pass `iteration` over the data, without its first `done` batches, in the function that
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
-  /// count from 0. The same arguments on all ranks. Throws Error where the workers have become
-  /// others, or this one has another place, since the dataset was distributed (ElasticOptions).
+  /// count from 0. The same arguments on all ranks. Throws Error if the number of
+  /// workers or this worker's index has changed since (ElasticOptions).
   template <class Replica>
   [[nodiscard]] ReplicaBatches<T>& on(Replica& replica, Iteration iteration = {},
                                       std::int64_t done = 0) {

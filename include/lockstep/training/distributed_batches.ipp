@@ -79,9 +79,9 @@ template <class T>
 void DistributedBatches<T>::check_place() const {
   const int workers = strategy_->num_workers(), worker = strategy_->worker_index();
   if (workers != workers_ || worker != worker_)
-    throw Error(
-        concat({"the batches were distributed to ", workers_, " workers, to this one as ", worker_,
-                "; it is number ", worker, " of ", workers, " now: distribute the dataset anew"}));
+    throw Error(concat({"on: these batches were distributed when this was worker ", worker_, " of ",
+                        workers_, " (counted from 0); now it is worker ", worker, " of ", workers,
+                        ": call distribute() again"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

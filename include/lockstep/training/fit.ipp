@@ -351,12 +351,12 @@ bool FitRank<T>::agree_on_fit() {
     if (is_leader)
       log_line(concat({"fit: the other workers are in fit ", last,
                        " of this model: this one leaves out fit ", mine}));
-    if (fit.recovery.has_begun())
-      call_back([&] {
-        fit.recovery.restore_kept();
-        fit.trainer.variables().take_averages();
-        fit.callbacks.on_train_end(fit.training, fit.logs);
-      });
+    call_back([&] {
+      fit.recovery.restore_kept();
+      if (!fit.recovery.has_begun()) return;
+      fit.trainer.variables().take_averages();
+      fit.callbacks.on_train_end(fit.training, fit.logs);
+    });
     return false;
   }
 }

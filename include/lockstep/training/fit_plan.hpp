@@ -45,7 +45,7 @@ struct FitPlan {
 /// flat sample of the same size and extents of 1 do not matter, and by the numbers of its target
 /// values and weights.
 void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes);
-/// The first of these. `size`: the numbers of a sample; `input`: the extents of the Input.
+/// The first of these checks. `size`: the numbers of a sample; `input`: the extents of the Input.
 void check_sample_shape(std::string_view where, std::span<const std::size_t> shape,
                         std::size_t size, std::span<const std::size_t> input);
 

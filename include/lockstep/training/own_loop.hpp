@@ -14,8 +14,8 @@ template <class T>
 class Trainer;
 
 /// The number of the trainer's last start: what steps hold is of that one alone. Throws Error where
-/// the trainer is in fit, or where the strategy, whose how-manieth `connection` this is, has
-/// reconnected since.
+/// the trainer is in fit, or where the strategy has reconnected since (`connection` is that of the
+/// replica).
 template <class T>
 [[nodiscard]] std::int64_t start_of_steps(const Trainer<T>& trainer, int connection);
 

@@ -62,7 +62,7 @@ class Recovery final : public FitPart<T> {
   [[nodiscard]] bool goes_on_elsewhere();
   /// The strategy is connected anew, perhaps to other workers, and this one may have another place.
   void take_place();
-  /// Where the others have ended this fit without this worker: its model is what it has kept.
+  /// The others have ended this fit without this worker: puts what it kept back into its model.
   void restore_kept();
 
  private:

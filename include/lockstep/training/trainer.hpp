@@ -123,7 +123,7 @@ class Trainer {
   /// How the gradients of a step become new parameters.
   [[nodiscard]] std::unique_ptr<Updater<T>> updater(const Parts<T>& parts) const;
 
-  /// What the constructor does. Afterwards, arrays and shares of the update are others than before.
+  /// What the constructor does. Afterwards the arrays and the shares of the update are new ones.
   void start(AnyReplica& replica);
   [[nodiscard]] std::int64_t starts() const noexcept { return starts_; }
   /// That of the last start that has ended: see AnyReplica.

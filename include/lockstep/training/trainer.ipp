@@ -40,8 +40,9 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
   variables_.seed = seed ? *seed : std::random_device{}();
   if (strategy_->has_parameter_servers() != (remote_ != nullptr))
     throw ConfigurationError(
-        "compile: of has_parameter_servers() and remote_variables(trainer), which belong together, "
-        "the strategy has one: a strategy that wraps a ParameterServerStrategy passes both on");
+        "compile: the strategy has only one of has_parameter_servers() and "
+        "remote_variables(trainer), which are needed together: one that wraps a "
+        "ParameterServerStrategy passes both on");
   if (remote_) check_for_servers(program_, synchronization);
   start_all();
 }
@@ -73,9 +74,9 @@ void Trainer<T>::start(AnyReplica& replica) {
   const bool leader = replica.local_rank() == 0;
   if (!remote_ && collective.size() != strategy_->num_replicas_in_sync())
     throw ConfigurationError(
-        concat({"compile: the strategy says that ", strategy_->num_replicas_in_sync(),
-                " replicas are in sync, and the collective of its replicas has ", collective.size(),
-                " ranks: they must be the same"}));
+        concat({"compile: the strategy's num_workers() times local_replicas() is ",
+                strategy_->num_replicas_in_sync(), ", but the collective of its replicas has ",
+                collective.size(), " ranks"}));
   const auto activity = show_call(replica, "compile");
   agree(replica, "compile",
         concat({signature(), "\nmodels of the strategy: ", model_number_,
@@ -99,15 +100,16 @@ void Trainer<T>::start(AnyReplica& replica) {
   collective.all_reduce(std::span(&level, 1), ReduceOp::max);
   const std::uint64_t seed = from_chief(collective, variables_.seed);
   replica.team_barrier();  // all have read level and seed
-  if (leader) kernels::set_instruction_set(static_cast<InstructionSet>(-level));
+  if (leader && collective.size() > 1)
+    kernels::set_instruction_set(static_cast<InstructionSet>(-level));
   initialize<T>(program_.layout().state_variables, workspace->state().slices(),
                 RandomKey(seed).fold_in(1));
   if (leader) {
-    connection_ = replica.connection();
     variables_.seed = seed;
     initialize<T>(program_.layout().variables, variables_.parameters().slices(), RandomKey(seed));
   }
   broadcast_from_chief(replica);
+  if (leader) connection_ = replica.connection();
 }
 
 template <class T>
