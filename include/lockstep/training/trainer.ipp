@@ -96,11 +96,12 @@ void Trainer<T>::start(AnyReplica& replica) {
     workspace->keep_residuals();
   // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
   // of them.
-  std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
+  const std::int64_t own_level = -static_cast<std::int64_t>(kernels::instruction_set());
+  std::int64_t level = own_level;
   collective.all_reduce(std::span(&level, 1), ReduceOp::max);
   const std::uint64_t seed = from_chief(collective, variables_.seed);
   replica.team_barrier();  // all have read level and seed
-  if (leader && collective.size() > 1)
+  if (leader && level != own_level)
     kernels::set_instruction_set(static_cast<InstructionSet>(-level));
   initialize<T>(program_.layout().state_variables, workspace->state().slices(),
                 RandomKey(seed).fold_in(1));
