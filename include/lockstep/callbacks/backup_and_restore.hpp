@@ -51,16 +51,16 @@ class BackupWriter;
 /// A warning says where the program has another seed, other data or class weights than the saved
 /// training, with both values. See allow_changes.
 ///
-/// A folder is for one fit: a program with several gives each its own, since it begins with the
-/// first when it is started again. Serves one fit at a time; its hooks run on the thread of the
-/// first replica.
+/// Several fits of a model, one after the other, may have one folder: a program that is started
+/// again goes on in the one that was under way. Serves one fit at a time; its hooks run on the
+/// thread of the first replica.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;
   bool delete_checkpoint = true;
-  /// After SIGINT, SIGTERM or SIGUSR1 on one worker, all workers save after the same step, and fit
-  /// throws Preempted, which lockstep::run turns into exit code 130 or 143. (Keras's default is
-  /// false, which loses the work since the last save.)
+  /// After SIGINT, SIGTERM, SIGHUP or SIGUSR1 on one worker, all workers save after the same step,
+  /// and fit throws Preempted, which lockstep::run turns into exit code 130 or 143. (Keras's
+  /// default is false, which loses the work since the last save.)
   bool save_before_preemption = true;
   /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes
   /// it while training goes on. A save that is due while the one before is still being written is

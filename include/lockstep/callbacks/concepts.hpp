@@ -70,9 +70,9 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// A hook may use models of the same strategy, also the one in training: predict, evaluate, save,
 /// load_weights, get_weights and set_weights; another model may be compiled and fitted too. All
 /// workers must make the same calls, and training goes on to the same bits unless the hook changes
-/// something. (With parameter servers, variables may be set in on_train_end alone.) In a process
-/// with several replicas the on_test_batch_... and on_predict_batch_... hooks may not use models,
-/// as its other replicas are at work; workers may call the former a different number of times.
+/// something. (With parameter servers, variables may be set in on_train_end alone.) The hooks
+/// on_test_batch_... and on_predict_batch_... may not use models of the strategy, whose replicas
+/// are at work then; workers may call the former a different number of times.
 ///
 /// An exception of a hook ends fit on all workers. The place is put in front of its message ("fit,
 /// epoch 3, on_epoch_end of SaveImages: disk full"); an exception of another type becomes an Error,

@@ -49,10 +49,10 @@ class Training {
   /// on_epoch_end still run.
   virtual void stop_training() = 0;
 
-  /// In on_train_begin: until fit ends, SIGINT, SIGTERM and SIGUSR1 do not end the process but
-  /// request preemption, with exit code 130 or, after the others, 143. A second signal ends it at
-  /// once. (Signals that the program ignores stay ignored, and the program's own handler for
-  /// SIGUSR1 stays.)
+  /// In on_train_begin: until fit ends, SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not end the process
+  /// but request preemption, with exit code 130 or, after the others, 143. A second one, a second
+  /// or more later, ends it. (Signals that the program ignores stay ignored, and the program's own
+  /// handler for SIGUSR1 stays.)
   virtual void preempt_on_signals() = 0;
 
   /// Asks all workers to save and to end, because this process must stop. They agree on a step as
