@@ -104,7 +104,7 @@ TEST_CASE(
   const std::string message = message_of<ls::DataError>([&] { net.predict(ids, y); });
   CHECK(contains(message, "sample 66"));
   CHECK(contains(message, "position 2"));
-  // The memory of the call that has failed is that of the next one.
+  // The next call reuses the memory of the one that failed.
   ids[66 * 5 + 2] = 0;
   net.predict(ids, y);
   CHECK(y == values_of(model.predict(ls::Tensor<float>(ids, {70, 5}))));

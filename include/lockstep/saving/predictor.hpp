@@ -31,8 +31,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Forward passes over variables that nobody changes. Any number of threads make them at once, each
-/// in memory of its own, which waits here from one call to the next.
+/// Runs a Program forward with constant variables. Any number of threads may call it at once; the
+/// memory that their calls have used is kept for the next ones.
 template <class T>
 class Inference {
  public:
@@ -64,6 +64,8 @@ class Inference {
   struct alignas(cache_line) Place {
     std::atomic<Memory*> memory{nullptr};
   };
+  /// The calling thread looks at places 0, 1, ..., each thread in another order.
+  [[nodiscard]] std::atomic<Memory*>& place(std::size_t number) const;
 
   [[nodiscard]] std::size_t outputs() const noexcept {
     return program_.layout().outputs * program_.layout().positions;

@@ -78,25 +78,28 @@ std::size_t Inference<T>::samples_at_once() const {
   return samples;
 }
 
+template <class T>
+std::atomic<typename Inference<T>::Memory*>& Inference<T>::place(std::size_t number) const {
+  const std::size_t first = std::hash<std::thread::id>()(std::this_thread::get_id()) >> 12;
+  return places_[(first + number) % places_.size()].memory;
+}
+
 /// Memory that an earlier call has left, of this thread if possible; else new memory.
 template <class T>
 typename Inference<T>::Memory* Inference<T>::take() const {
-  const std::size_t first = std::hash<std::thread::id>()(std::this_thread::get_id()) >> 12;
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    std::atomic<Memory*>& place = places_[(first + i) % places_.size()].memory;
-    if (place.load(std::memory_order_relaxed) == nullptr) continue;
-    if (Memory* const found = place.exchange(nullptr, std::memory_order_acquire)) return found;
+    if (place(i).load(std::memory_order_relaxed) == nullptr) continue;
+    if (Memory* const kept = place(i).exchange(nullptr, std::memory_order_acquire)) return kept;
   }
   return new Memory;
 }
 
 template <class T>
 void Inference<T>::give_back(Memory* memory) const noexcept {
-  const std::size_t first = std::hash<std::thread::id>()(std::this_thread::get_id()) >> 12;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Memory* none = nullptr;
-    if (places_[(first + i) % places_.size()].memory.compare_exchange_strong(
-            none, memory, std::memory_order_release, std::memory_order_relaxed))
+    if (place(i).compare_exchange_strong(none, memory, std::memory_order_release,
+                                         std::memory_order_relaxed))
       return;
   }
   delete memory;

@@ -174,8 +174,8 @@ FitEnd FitRank<T>::end_step(bool has_updated) {
   return {.preemption = asked.preemption, .leaves_world = asked.regroup && !stays};
 }
 
-/// Takes the sums of all ranks, which have met; `missed`: see Updater::missed_steps. False: nobody
-/// had a sample, and it was no step.
+/// Takes the sums of all ranks after a meeting. `missed`: see Updater::missed_steps. Returns false
+/// if no rank had a sample, so that it was no step.
 template <class T>
 bool FitRank<T>::take_sums(std::int64_t missed) {
   const StatusBlock& status = model.workspace.status();

@@ -13,9 +13,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 class Trainer;
 
-/// The number of the trainer's last start: what steps hold is of that one alone. Throws Error where
-/// the trainer is in fit, or where the strategy has reconnected since (`connection` is that of the
-/// replica).
+/// Returns the number of the trainer's last start; steps made before it hold what is gone. Throws
+/// Error while the trainer is in fit, and if the strategy has reconnected since that start.
+/// `connection`: the replica's.
 template <class T>
 [[nodiscard]] std::int64_t start_of_steps(const Trainer<T>& trainer, int connection);
 
