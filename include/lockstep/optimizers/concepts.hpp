@@ -35,7 +35,7 @@ struct UpdateContext {
   double previous_learning_rate = 0;  ///< that of the update before; 0: there was none
   double gradient_scale = 1;  ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
   bool decays = true;         ///< weight decay applies to these parameters
-  // For an optimizer with updates_whole_variables:
+  // For an optimizer with updates_whole_variables, or on a device:
   const Variable* variable = nullptr;   ///< the one that is updated
   std::string_view variable_name = {};  ///< "dense_1/kernel"
   double gradient_limit =

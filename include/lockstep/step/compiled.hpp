@@ -112,6 +112,12 @@ class Compiled final : public Program<T> {
     return takers;
   }
 
+  [[nodiscard]] ComputeDevice* device() const override {
+    if constexpr (requires { Net::device(); })
+      return &Net::device();
+    else
+      return nullptr;
+  }
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override {
     return scratch_of<Net, In>(samples);
   }
@@ -165,7 +171,10 @@ class Compiled final : public Program<T> {
 
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const override {
-    optimizer_.update(context, parameters, gradients, slots);
+    if constexpr (requires { Net::update(optimizer_, context, parameters, gradients, slots); })
+      Net::update(optimizer_, context, parameters, gradients, slots);
+    else
+      optimizer_.update(context, parameters, gradients, slots);
   }
   [[nodiscard]] double initial_learning_rate() const override {
     return static_cast<double>(optimizer_.learning_rate);

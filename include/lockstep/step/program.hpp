@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/compute_device.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/logs.hpp"
@@ -66,6 +68,18 @@ class Program {
   /// The loss and the metrics that take for probabilities what the model gives without an
   /// activation; empty for none.
   [[nodiscard]] virtual std::string takers_of_logits() const { return {}; }
+
+  /// What runs forward, backward and update; null: the processor. forward has finished when it
+  /// returns, the other two after synchronize().
+  [[nodiscard]] virtual ComputeDevice* device() const { return nullptr; }
+  /// Zeros, where the layers and the optimizer compute.
+  [[nodiscard]] Buffer allocate(std::size_t bytes) const {
+    return device() == nullptr ? Buffer(bytes) : device()->allocate(bytes);
+  }
+  /// Before the processor reads what backward or update has written.
+  void synchronize() const {
+    if (device() != nullptr) device()->synchronize();
+  }
 
   /// Elements that forward leaves for backward.
   [[nodiscard]] virtual std::size_t scratch(std::size_t samples) const = 0;

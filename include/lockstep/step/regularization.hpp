@@ -26,6 +26,8 @@ class Regularization {
       if (!variables[i].regularizer.is_none()) penalties_.push_back({i, variables[i].regularizer});
   }
 
+  [[nodiscard]] bool empty() const noexcept { return penalties_.empty(); }
+
   /// The sum of all penalties.
   [[nodiscard]] double penalty(const Arena<T>& parameters) const {
     double sum = 0;

@@ -202,6 +202,7 @@ template <class T>
 void constrain(const Parts<T>& parts, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   if (workspace.constraints.empty()) return;
+  parts.program.synchronize();
   const TraceSpan span(step.trace, TracePart::optimizer);
   if (parts.variables.is_in_rounds())
     return workspace.constraints.apply(parts.variables.parameters().slices(), 0, 1);
@@ -242,6 +243,7 @@ bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepCont
   if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
   if (wanted == Progress::variables) context.variables_done = progress.hook();
   workspace.backward(context, parts.variables.parameters().slices());
+  if (updater.reads_gradients() || !workspace.regularization.empty()) parts.program.synchronize();
   progress.add_penalties(workspace.gradients().values().size());
   const bool has_updated = updater.finish();
   end_step(parts, step, has_updated);
@@ -253,6 +255,7 @@ void differentiate(const Parts<T>& parts, const StepContext& context) {
   Workspace<T>& workspace = parts.workspace;
   workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
   workspace.backward(context, parts.variables.parameters().slices());
+  parts.program.synchronize();
   workspace.regularization.add_gradients(parts.variables.parameters(), workspace.gradients(),
                                          workspace.gradients().values().size());
 }

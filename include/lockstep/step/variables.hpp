@@ -145,9 +145,9 @@ class Variables {
   /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
   /// it at once, for different parameters. The optimizer sweeps over each range of equal rules.
   /// With clips_by_norm(), norms() must be those of these gradients. Where updates are shared, it
-  /// leaves the averages to average().
+  /// leaves the averages to average(). Without `waits`, a device may finish it later.
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
-              std::int64_t iteration);
+              std::int64_t iteration, bool waits = true);
 
   /// The averages of updated parameters from number `begin` on, if they are kept; where it is time,
   /// `parameters` become their averages.
@@ -173,6 +173,7 @@ class Variables {
   [[nodiscard]] std::span<const UpdateRange> ranges() const noexcept { return ranges_; }
 
  private:
+  [[nodiscard]] Arena<T> new_arena() const;
   // After `step` updates.
   [[nodiscard]] double learning_rate_of(std::int64_t step) const {
     return schedule_ ? (*schedule_)(step) : learning_rate_;

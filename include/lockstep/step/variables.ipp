@@ -28,22 +28,22 @@ Variables<T>::Variables(const Program<T>& program, const Synchronization& synchr
     : program_(program),
       synchronization_(synchronization),
       learning_rate_(program.initial_learning_rate()),
-      parameters_(program.layout().variables),
+      parameters_(new_arena()),
       shares_updates_(shares_updates),
       initial_slot_value_(static_cast<T>(program.initial_slot_value())) {
   const UpdateRules rules = program.update_rules();
   slots_.reserve(program.layout().slots + 2);
   for (std::size_t i = 0; i < program.layout().slots && !shares_updates; ++i) {
-    slots_.emplace_back(program.layout().variables);
+    slots_.push_back(new_arena());
     if (initial_slot_value_ != T(0))
       for (const std::span<T> slice : slots_.back().slices())
         std::fill(slice.begin(), slice.end(), initial_slot_value_);
   }
   averaging_ = rules.averaging;
-  if (has_averages()) slots_.emplace_back(program.layout().variables);
-  if (synchronization.momentum() != 0) slots_.emplace_back(program.layout().variables);
+  if (has_averages()) slots_.push_back(new_arena());
+  if (synchronization.momentum() != 0) slots_.push_back(new_arena());
   accumulation_steps_ = rules.accumulation_steps;
-  if (accumulation_steps_ > 1) accumulated_ = Arena<T>(program.layout().variables);
+  if (accumulation_steps_ > 1) accumulated_ = new_arena();
   schedule_ = rules.schedule;
   clipping_ = rules.clipping;
   if (clips_by_norm()) norms_ = GradientNorms(parameters_);
@@ -60,6 +60,12 @@ Variables<T>::Variables(const Program<T>& program, const Synchronization& synchr
              ranges_.back().rule != rules.variables[i - 1])
       ranges_.push_back({.begin = begin, .variable = i - 1, .rule = rules.variables[i - 1]});
   }
+}
+
+template <class T>
+Arena<T> Variables<T>::new_arena() const {
+  return Arena<T>(program_.layout().variables,
+                  [&](std::size_t bytes) { return program_.allocate(bytes); });
 }
 
 template <class T>
@@ -82,7 +88,7 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 
 template <class T>
 void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin,
-                          double rows, std::int64_t iteration) {
+                          double rows, std::int64_t iteration, bool waits) {
   const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / rows : 0;
   auto next = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);
   for (std::size_t done = 0; done < parameters.size();) {
@@ -111,6 +117,7 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     sweep(context, parameters.subspan(done, size), gradients.subspan(done, size), begin + done);
     done = end;
   }
+  if (waits || has_averages()) program_.synchronize();
   if (!shares_updates_) average(parameters, begin, iteration);
 }
 
@@ -188,7 +195,7 @@ void Variables<T>::share_updates(UpdateShares shares, int worker) {
   worker_ = worker;
   slot_shares_.clear();
   for (std::size_t i = 0; i < program_.layout().slots; ++i) {
-    slot_shares_.emplace_back(shares_.size(worker) * sizeof(T));
+    slot_shares_.push_back(program_.allocate(shares_.size(worker) * sizeof(T)));
     if (initial_slot_value_ == T(0)) continue;
     for (const SharePiece& piece : shares_.of(worker))
       for (const std::span<T> slice : parameters_.slices()) {
@@ -240,8 +247,9 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
   alignas(cache_line) T clipped[piece];
   const T scale = static_cast<T>(context.gradient_scale),
           limit = static_cast<T>(clipping_.clipvalue);
-  if (whole_variables_ && clipping_.clipvalue > 0) context.gradient_limit = clipping_.clipvalue;
-  const bool clips = clipping_.clipvalue > 0 && !whole_variables_;
+  const bool leaves_clipping = whole_variables_ || program_.device() != nullptr;
+  if (leaves_clipping && clipping_.clipvalue > 0) context.gradient_limit = clipping_.clipvalue;
+  const bool clips = clipping_.clipvalue > 0 && !leaves_clipping;
   if (clips) context.gradient_scale = 1;
   for (std::size_t done = 0; done < parameters.size();) {
     const std::size_t size = clips ? std::min(piece, parameters.size() - done) : parameters.size();

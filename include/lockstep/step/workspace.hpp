@@ -132,7 +132,7 @@ class Workspace {
   bool in_step_ = false;
   StatusBlock status_;
   std::vector<double> packed_;
-  Buffer memory_, other_targets_;
+  Buffer memory_, device_memory_, other_targets_;
   TensorView<T> own_x_, batch_targets_, rows_of_targets_, y_, dy_;
   TensorView<const T> x_, targets_;
   bool has_targets_ = true;

@@ -9,13 +9,20 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// Zeros that the processor uses in each step.
+template <class T>
+Buffer for_host(const Program<T>& program, std::size_t bytes) {
+  return program.device() == nullptr ? Buffer(bytes) : program.device()->allocate_for_host(bytes);
+}
+
 template <class T>
 Workspace<T>::Workspace(const Program<T>& program, Allocate allocate)
     : regularization(program.layout().variables),
       constraints(program.layout().variables),
       program_(program),
       gradients_(program.layout().variables, allocate),
-      state_(program.layout().state_variables),
+      state_(program.layout().state_variables,
+             [&](std::size_t bytes) { return for_host(program, bytes); }),
       state_before_step_(program.layout().state_variables),
       status_(program.layout().metric_state) {
   std::size_t elements = 0;
@@ -80,9 +87,13 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
                         {&rows_of_targets_, layout.positions == 1 ? 0 : layout.targets, rows},
                         {&y_, layout.outputs, rows},
                         {&dy_, layout.outputs, rows}};
-  std::size_t elements = scratch + temporary;
+  std::size_t elements = 0;
   for (const Size& size : sizes) elements += size.features * padded_batch(size.samples);
-  if (elements * sizeof(T) > memory_.size()) memory_ = Buffer(elements * sizeof(T));
+  const std::size_t on_device = program_.device() == nullptr ? 0 : scratch + temporary;
+  const std::size_t bytes = (elements + scratch + temporary - on_device) * sizeof(T);
+  if (bytes > memory_.size()) memory_ = for_host(program_, bytes);
+  if (on_device * sizeof(T) > device_memory_.size())
+    device_memory_ = program_.allocate(on_device * sizeof(T));
   if (rows > losses_.size()) {
     losses_.resize(rows);
     weights_.resize(rows);
@@ -96,6 +107,7 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
   x_ = own_x_;
   set_targets(batch_targets_, layout.targets * layout.positions);
   has_targets_ = true;
+  if (on_device > 0) next = reinterpret_cast<T*>(device_memory_.data());
   scratch_ = std::span<T>(next, scratch);
   temporary_ = std::span<T>(next + scratch, temporary);
 }

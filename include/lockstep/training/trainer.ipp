@@ -37,6 +37,11 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
       rank_state_(program, variables_, workspaces_.size()),
       remote_(remote(*this)) {
   check_log_form();
+  if (program_.device() != nullptr && workspaces_.size() > 1)
+    throw ConfigurationError(concat(
+        {"compile: the model is computed by a device, and the strategy has ", workspaces_.size(),
+         " replicas in this process, which would share it: use OneDeviceStrategy, or a "
+         "worker for each device (--workers N)"}));
   variables_.seed = seed ? *seed : std::random_device{}();
   if (strategy_->has_parameter_servers() != (remote_ != nullptr))
     throw ConfigurationError(
@@ -81,7 +86,9 @@ void Trainer<T>::start(AnyReplica& replica) {
   agree(replica, "compile",
         concat({signature(), "\nmodels of the strategy: ", model_number_,
                 variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
-  const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
+  const auto allocate = [&](std::size_t bytes) {
+    return program_.device() == nullptr ? collective.allocate(bytes) : program_.allocate(bytes);
+  };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   if (leader) ++starts_;
   workspace = std::make_unique<Workspace<T>>(program_, allocate);

@@ -22,6 +22,7 @@ class AloneUpdater final : public Updater<T> {
 
   [[nodiscard]] std::string_view name() const noexcept override { return "alone, during backward"; }
 
+  [[nodiscard]] bool reads_gradients() const noexcept override { return false; }
   typename Base::Progress begin(const UpdateStep& step) override {
     step_ = step;
     updated_ = 0;
@@ -47,7 +48,7 @@ class AloneUpdater final : public Updater<T> {
       parts_.variables.update(parts_.variables.parameters().values().subspan(updated_, count),
                               parts_.workspace.gradients().values().subspan(updated_, count),
                               updated_, step_.rows(parts_.workspace.status().values()),
-                              step_.iteration);
+                              step_.iteration, false);
     updated_ = end;
   }
 

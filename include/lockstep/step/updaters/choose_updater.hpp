@@ -33,7 +33,8 @@ void refuse_rounds(std::string_view call, const Variables<T>& variables) {
 /// The same on all ranks.
 template <class T>
 [[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {
-  if (!replica.collective().can().share || replica.local_size() != 1 || program.layout().slots != 0)
+  if (!replica.collective().can().share || replica.local_size() != 1 ||
+      program.layout().slots != 0 || program.device() != nullptr)
     return false;
   const UpdateRules rules = program.update_rules();
   return !rules.clipping.is_by_norm() && !rules.averaging.is_on && !rules.whole_variables &&

@@ -1,0 +1,450 @@
+// The layers that run on a device, and DeviceLayer, which finds the one for a layer.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/extra/cuda/kernels.cuh"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/bias.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/layers/pooling.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/sequential.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// `Type` is the layer that does on Device what L does on the processor. It has L's name, shapes
+/// and variables, so that files fit both.
+template <class Device, class L>
+struct DeviceLayer {
+  static_assert(AliasingLayer<L>,
+                "lockstep: this layer does not run on the device; lockstep/extra/cuda/README.md "
+                "has a list of those that do");
+  using Type = L;
+};
+
+namespace detail {
+
+template <class Device, class... Layers>
+using DeviceSequential = Sequential<typename DeviceLayer<Device, Layers>::Type...>;
+
+/// What changes from step to step, where kernels read it.
+template <class Device>
+inline thread_local Buffer step_input;
+
+template <class A>
+struct DeviceFunction {
+  static_assert(is_identity<A> || std::is_same_v<A, ReLU> || std::is_same_v<A, Sigmoid> ||
+                    std::is_same_v<A, Tanh>,
+                "lockstep: on the device there are the activations Linear, ReLU, Sigmoid and Tanh");
+  static constexpr cuda::Function value = std::is_same_v<A, ReLU>      ? cuda::Function::relu
+                                          : std::is_same_v<A, Sigmoid> ? cuda::Function::sigmoid
+                                          : std::is_same_v<A, Tanh>    ? cuda::Function::tanh
+                                                                       : cuda::Function::linear;
+};
+template <class A>
+inline constexpr cuda::Function device_function = DeviceFunction<A>::value;
+
+/// In so many parts a product sums its inner extent, that there are enough blocks for a GPU.
+constexpr unsigned product_splits(std::size_t rows, std::size_t columns, std::size_t inner) {
+  constexpr std::size_t wanted = 264, least_inner = 64;
+  const std::size_t tiles = cuda::divide_up(rows, 64) * std::size_t{cuda::divide_up(columns, 64)};
+  const std::size_t most = std::max<std::size_t>(1, inner / least_inner);
+  return static_cast<unsigned>(std::clamp<std::size_t>(wanted / tiles, 1, most));
+}
+
+/// Elements of `partial` of a product.
+constexpr std::size_t product_scratch(std::size_t rows, std::size_t columns, std::size_t inner) {
+  const std::size_t splits = product_splits(rows, columns, inner);
+  return splits == 1 ? 0 : splits * rows * columns;
+}
+
+template <class Product, class Device, class A, class B, class C>
+void multiply_on(Device& device, std::size_t rows, std::size_t columns, std::size_t inner, A a, B b,
+                 C c, float* partial) {
+  const unsigned m = static_cast<unsigned>(rows), n = static_cast<unsigned>(columns);
+  const unsigned splits = product_splits(rows, columns, inner);
+  device.launch(Product{a, b, c, m, n, static_cast<unsigned>(inner), splits, partial});
+  if (splits > 1) device.launch(cuda::SumOfParts<C>{c, m, n, splits, partial});
+}
+
+/// In so many parts the gradient of a bias is summed.
+constexpr std::size_t bias_parts(std::size_t positions, std::size_t stride) {
+  return std::clamp<std::size_t>(positions * stride / 1024, 1, 32);
+}
+
+/// dy goes back through the activation, and the bias gets its gradient. `partial`: for features *
+/// bias_parts elements.
+template <class Device>
+void activation_and_bias(Device& device, cuda::Function function, const float* y, float* dy,
+                         float* bias_gradient, std::size_t positions, std::size_t features,
+                         std::size_t stride, float* partial) {
+  if (bias_gradient == nullptr && function == cuda::Function::linear) return;
+  const auto units = static_cast<unsigned>(features);
+  const auto parts = static_cast<unsigned>(bias_parts(positions, stride));
+  float* const sums = bias_gradient == nullptr || parts == 1 ? bias_gradient : partial;
+  device.launch(cuda::ActivationGradient{function, y, dy, sums, static_cast<unsigned>(positions),
+                                         units, static_cast<unsigned>(stride), parts});
+  if (sums != bias_gradient)
+    device.launch(cuda::DenseSum{
+        {bias_gradient, 0, 1, nullptr, cuda::Function::linear}, 1, units, parts, partial});
+}
+
+template <class Device, std::size_t Units, class Activation, DenseOptions Options>
+struct DeviceDense : Dense<Units, Activation, Options> {
+  template <class Function>
+    requires is_identity<Activation>
+  using WithActivation = DeviceDense<Device, Units, Function, Options>;
+  using Preactivation = DeviceDense<Device, Units, Linear, Options>;
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t) {
+    return 0;
+  }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    return std::max({product_scratch(Units, stride, In::size),
+                     product_scratch(In::size, Units, stride),
+                     product_scratch(In::size, stride, Units)});
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    const std::size_t n = pass.x.stride();
+    multiply_on<cuda::DenseForward>(
+        Device::instance(), Units, n, In::size, cuda::Matrix{pass.weights[0].data(), 1, Units},
+        cuda::Matrix{pass.x.data(), n, 1},
+        cuda::Rows{pass.y.data(), n, 1, bias<Options.use_bias>(pass.weights),
+                   device_function<Activation>},
+        pass.temporary.data());
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    Device& device = Device::instance();
+    const std::size_t n = pass.x.stride();
+    activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
+                        bias<Options.use_bias>(pass.gradients), 1, Units, n, nullptr);
+    multiply_on<cuda::DenseWeights>(
+        device, In::size, Units, n, cuda::Matrix{pass.x.data(), n, 1},
+        cuda::Matrix{pass.dy.data(), 1, n},
+        cuda::Rows{pass.gradients[0].data(), Units, 1, nullptr, cuda::Function::linear},
+        pass.temporary.data());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    backward_weights<In, T>(pass);
+    const std::size_t n = pass.x.stride();
+    multiply_on<cuda::DenseInput>(
+        Device::instance(), In::size, n, Units, cuda::Matrix{pass.weights[0].data(), Units, 1},
+        cuda::Matrix{pass.dy.data(), n, 1},
+        cuda::Rows{pass.dx.data(), n, 1, nullptr, cuda::Function::linear}, pass.temporary.data());
+  }
+};
+
+/// Of lockstep's size of a convolution, or of a pool over channels.
+[[nodiscard]] constexpr cuda::Sliding device_sliding(const kernels::ConvolutionSize& s) {
+  const auto n = [](std::size_t number) { return static_cast<unsigned>(number); };
+  return {n(s.height),        n(s.width),        n(s.channels),      n(s.out_height),
+          n(s.out_width),     n(s.filters),      n(s.kernel_height), n(s.kernel_width),
+          n(s.stride_height), n(s.stride_width), n(s.pad_top),       n(s.pad_left),
+          n(s.batch)};
+}
+[[nodiscard]] constexpr cuda::Sliding device_sliding(const kernels::PoolingSize& s,
+                                                     std::size_t channels) {
+  const auto n = [](std::size_t number) { return static_cast<unsigned>(number); };
+  return {n(s.height),          n(s.width),        n(channels),      n(s.out_height),
+          n(s.out_width),       n(channels),       n(s.pool_height), n(s.pool_width),
+          n(s.stride_height),   n(s.stride_width), n(s.pad_top),     n(s.pad_left),
+          n(s.pixel / channels)};
+}
+
+template <class Device, std::size_t Filters, Extent2D Kernel, class Activation,
+          Conv2DOptions Options>
+struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
+  static_assert(Options.groups == 1 && Options.dilation_rate.height == 1 &&
+                    Options.dilation_rate.width == 1,
+                "lockstep: on the device Conv2D has neither groups nor dilation");
+  template <class Function>
+    requires is_identity<Activation>
+  using WithActivation = DeviceConv2D<Device, Filters, Kernel, Function, Options>;
+  using Preactivation = DeviceConv2D<Device, Filters, Kernel, Linear, Options>;
+
+  template <class In, class T>
+  static constexpr bool keeps_dy = false;
+  template <class In, class T>
+  static constexpr bool adds_to_dx = false;
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t) {
+    return 0;
+  }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    const Sizes s(sizes<In>(stride));
+    return std::max({product_scratch(Filters, s.outputs, s.patch),
+                     product_scratch(s.patch, Filters, s.outputs),
+                     product_scratch(In::extents[2], s.inputs, s.taps * Filters),
+                     bias_parts(s.outputs / stride, stride) * Filters});
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    const std::size_t n = pass.x.stride();
+    const Sizes s(sizes<In>(n));
+    multiply_on<cuda::ConvolutionForward>(
+        Device::instance(), Filters, s.outputs, s.patch,
+        cuda::Matrix{pass.weights[0].data(), 1, Filters},
+        cuda::Patches{device_sliding(sizes<In>(n)), pass.x.data()},
+        cuda::FeatureRows{pass.y.data(), Filters, static_cast<unsigned>(n),
+                          bias<Options.use_bias>(pass.weights), device_function<Activation>},
+        pass.temporary.data());
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    Device& device = Device::instance();
+    const std::size_t n = pass.x.stride();
+    const Sizes s(sizes<In>(n));
+    activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
+                        bias<Options.use_bias>(pass.gradients), s.outputs / n, Filters, n,
+                        pass.temporary.data());
+    multiply_on<cuda::ConvolutionWeights>(
+        device, s.patch, Filters, s.outputs,
+        cuda::Patches{device_sliding(sizes<In>(n)), pass.x.data()},
+        cuda::TransposedFeatures{{pass.dy.data(), Filters, static_cast<unsigned>(n)}},
+        cuda::Rows{pass.gradients[0].data(), Filters, 1, nullptr, cuda::Function::linear},
+        pass.temporary.data());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    backward_weights<In, T>(pass);
+    const std::size_t n = pass.x.stride();
+    const Sizes s(sizes<In>(n));
+    constexpr auto channels = static_cast<unsigned>(In::extents[2]);
+    multiply_on<cuda::ConvolutionInput>(
+        Device::instance(), channels, s.inputs, s.taps * Filters,
+        cuda::TransposedKernel{pass.weights[0].data(), channels, Filters},
+        cuda::Scattered{device_sliding(sizes<In>(n)), pass.dy.data()},
+        cuda::FeatureRows{pass.dx.data(), channels, static_cast<unsigned>(n), nullptr,
+                          cuda::Function::linear},
+        pass.temporary.data());
+  }
+
+ private:
+  template <class In>
+  static constexpr kernels::ConvolutionSize sizes(std::size_t stride) {
+    return Conv2D<Filters, Kernel, Activation, Options>::template size<In>(stride);
+  }
+  struct Sizes {
+    std::size_t taps, patch, outputs, inputs;
+    explicit constexpr Sizes(const kernels::ConvolutionSize& s)
+        : taps(s.kernel_height * s.kernel_width),
+          patch(taps * s.channels),
+          outputs(s.out_height * s.out_width * s.batch),
+          inputs(s.height * s.width * s.batch) {}
+  };
+};
+
+/// `Layer`: a pooling layer of the processor.
+template <class Device, class Layer, bool Max>
+struct DevicePooling : Layer {
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    Device::instance().launch(
+        cuda::Pool<Max>{sliding<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+  }
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    Device::instance().launch(cuda::PoolGradient<Max>{
+        {sliding<In>(pass.x.stride()), Max ? pass.x.data() : nullptr, nullptr},
+        pass.dy.data(),
+        pass.dx.data()});
+  }
+
+ private:
+  template <class In>
+  static constexpr cuda::Sliding sliding(std::size_t stride) {
+    return device_sliding(Layer::template size<In>(stride), In::extents[2]);
+  }
+};
+
+template <class Device, class Function>
+struct DeviceActivation : Activation<Function> {
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t) {
+    return 0;
+  }
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    Device::instance().launch(cuda::Activate{device_function<Function>, pass.x.data(),
+                                             pass.y.data(), In::size * pass.x.stride()});
+  }
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    Device::instance().launch(cuda::ActivateGradient{device_function<Function>, pass.y.data(),
+                                                     pass.dy.data(), pass.dx.data(),
+                                                     In::size * pass.x.stride()});
+  }
+};
+
+template <class Device, class Activation, BatchNormalizationOptions Options>
+struct DeviceBatchNormalization : BatchNormalization<Activation, Options> {
+  static_assert(!Options.synchronized,
+                "lockstep: on the device BatchNormalization is not synchronized");
+  template <class Function>
+    requires is_identity<Activation>
+  using WithActivation = DeviceBatchNormalization<Device, Function, Options>;
+  using Preactivation = DeviceBatchNormalization<Device, Linear, Options>;
+  template <class In>
+  static constexpr bool adds_to_output = false;
+  template <class In, class T>
+  static constexpr bool keeps_dy = false;
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t) {
+    return 2 * channels<In>;
+  }
+  /// The sums of Moments, and of NormalizeSums.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    return 2 * channels<In> * parts<In>(stride) * (sizeof(double) / sizeof(float));
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    if (pass.x.samples() == 0) return;
+    Device& device = Device::instance();
+    const cuda::Channels s = sizes<In>(pass.x);
+    double* const sums = reinterpret_cast<double*>(pass.temporary.data());
+    if (pass.context.training) device.launch(cuda::Moments{s, pass.x.data(), sums});
+    device.launch(cuda::Normalize{s, pass.context.training ? sums : nullptr, pass.x.data(),
+                                  Options.scale ? pass.weights[0].data() : nullptr,
+                                  Options.center ? pass.weights[beta].data() : nullptr,
+                                  pass.y.data(), pass.scratch.data(),
+                                  pass.scratch.data() + channels<In>, pass.state[0].data(),
+                                  pass.state[1].data(), Options.momentum, Options.epsilon,
+                                  In::rank == 3 || In::rank == 4, device_function<Activation>});
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    run_backward<In, T>(pass, nullptr);
+  }
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    run_backward<In, T>(pass, pass.dx.data());
+  }
+
+ private:
+  static constexpr std::size_t beta = Options.scale ? 1 : 0;
+
+  template <class In>
+  static constexpr std::size_t parts(std::size_t stride) {
+    constexpr std::size_t pixels = In::size / channels<In>;
+    return std::clamp<std::size_t>(pixels * stride / 2048, 1, std::min<std::size_t>(pixels, 32));
+  }
+  template <class In, class View>
+  static cuda::Channels sizes(const View& x) {
+    return {static_cast<unsigned>(In::size / channels<In>), static_cast<unsigned>(channels<In>),
+            static_cast<unsigned>(x.samples()), static_cast<unsigned>(x.stride()),
+            static_cast<unsigned>(parts<In>(x.stride()))};
+  }
+
+  template <class In, class T>
+  static void run_backward(const BackwardPass<T>& pass, T* dx) {
+    Device& device = Device::instance();
+    const cuda::Channels s = sizes<In>(pass.x);
+    double* const sums = reinterpret_cast<double*>(pass.temporary.data());
+    const T *const mean = pass.scratch.data(), *const inverse = mean + channels<In>;
+    device.launch(cuda::NormalizeSums{s, pass.x.data(), pass.y.data(), pass.dy.data(), mean, sums,
+                                      device_function<Activation>});
+    device.launch(cuda::NormalizeGradient{
+        s, sums, pass.x.data(), pass.y.data(), pass.dy.data(),
+        Options.scale ? pass.weights[0].data() : nullptr, mean, inverse, dx,
+        Options.scale ? pass.gradients[0].data() : nullptr,
+        Options.center ? pass.gradients[beta].data() : nullptr, device_function<Activation>});
+  }
+};
+
+template <class Device, Probability Rate>
+struct DeviceDropout : Dropout<Rate> {
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    Device& device = Device::instance();
+    const std::size_t n = pass.x.stride();
+    if (!pass.context.training)
+      return device.copy(pass.y.data(), pass.x.data(), In::size * n * sizeof(T));
+    device.launch(
+        cuda::Drop{reinterpret_cast<const cuda::StepInput*>(step_input<Device>.data()),
+                   pass.context.layer, static_cast<cuda::Index>(std::round(Rate.value * 0x1p32)),
+                   static_cast<float>(kept_scale(Rate.value)), static_cast<unsigned>(In::size),
+                   static_cast<unsigned>(pass.x.samples()), static_cast<unsigned>(n), pass.x.data(),
+                   pass.scratch.data(), pass.y.data()});
+  }
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    Device::instance().launch(cuda::Multiply{pass.dy.data(), pass.scratch.data(), pass.dx.data(),
+                                             In::size * pass.dy.stride()});
+  }
+};
+
+}  // namespace detail
+
+template <class Device, class... Layers>
+struct DeviceLayer<Device, Sequential<Layers...>> {
+  using Type = detail::DeviceSequential<Device, Layers...>;
+};
+template <class Device, std::size_t Units, class Activation, DenseOptions Options>
+struct DeviceLayer<Device, Dense<Units, Activation, Options>> {
+  using Type = detail::DeviceDense<Device, Units, Activation, Options>;
+};
+template <class Device, std::size_t Filters, Extent2D Kernel, class Activation,
+          Conv2DOptions Options>
+struct DeviceLayer<Device, Conv2D<Filters, Kernel, Activation, Options>> {
+  using Type = detail::DeviceConv2D<Device, Filters, Kernel, Activation, Options>;
+};
+template <class Device, Extent2D Pool, PoolingOptions Options>
+struct DeviceLayer<Device, MaxPooling2D<Pool, Options>> {
+  using Type = detail::DevicePooling<Device, MaxPooling2D<Pool, Options>, true>;
+};
+template <class Device, Extent2D Pool, PoolingOptions Options>
+struct DeviceLayer<Device, AveragePooling2D<Pool, Options>> {
+  using Type = detail::DevicePooling<Device, AveragePooling2D<Pool, Options>, false>;
+};
+template <class Device>
+struct DeviceLayer<Device, GlobalMaxPooling2D> {
+  using Type = detail::DevicePooling<Device, GlobalMaxPooling2D, true>;
+};
+template <class Device>
+struct DeviceLayer<Device, GlobalAveragePooling2D> {
+  using Type = detail::DevicePooling<Device, GlobalAveragePooling2D, false>;
+};
+template <class Device, class Function>
+struct DeviceLayer<Device, Activation<Function>> {
+  using Type = detail::DeviceActivation<Device, Function>;
+};
+template <class Device, class Activation, BatchNormalizationOptions Options>
+struct DeviceLayer<Device, BatchNormalization<Activation, Options>> {
+  using Type = detail::DeviceBatchNormalization<Device, Activation, Options>;
+};
+template <class Device, Probability Rate>
+struct DeviceLayer<Device, Dropout<Rate>> {
+  using Type = detail::DeviceDropout<Device, Rate>;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
