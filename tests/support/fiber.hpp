@@ -1,4 +1,4 @@
-// Functions that stop in the middle and go on later, all on one thread.
+// Functions that stop in the middle and go on later, on the thread that makes them.
 #pragma once
 
 #include <ucontext.h>
@@ -84,7 +84,7 @@ class Fiber {
   static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
   static Fiber*& current() noexcept {
-    static Fiber* fiber = nullptr;
+    static thread_local Fiber* fiber = nullptr;
     return fiber;
   }
   static void enter() {
