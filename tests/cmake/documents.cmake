@@ -16,7 +16,7 @@
 file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*.md"
      "${PROJECT_SOURCE_DIR}/*/README.md" "${PROJECT_SOURCE_DIR}/cmake/*/README.md"
      "${PROJECT_SOURCE_DIR}/include/lockstep/*.md"
-     "${PROJECT_SOURCE_DIR}/include/lockstep/*/README.md" "${PROJECT_SOURCE_DIR}/include/lockstep/*/*/README.md")
+     "${PROJECT_SOURCE_DIR}/include/lockstep/*/README.md" "${PROJECT_SOURCE_DIR}/include/lockstep/*/REFERENCE.md" "${PROJECT_SOURCE_DIR}/include/lockstep/*/*/README.md")
 set(documents_dir "${CMAKE_CURRENT_BINARY_DIR}/documents")
 
 add_custom_target(lockstep_documents)
