@@ -2,8 +2,9 @@
 #
 # Writes a page of the reference from the comments of the headers that reference.txt names for it;
 # with uses, instead, the C++ that holds it true (see reference.cpp.in): each line of use, types or
-# values, and for a layer its shapes and variables. Complains of each documented name that is neither on the page nor left out by
-# reference.txt, and of each header of the face that the page lacks.
+# values, and for a layer its shapes and variables. Complains of each documented name that is
+# neither on the page nor left out by reference.txt, and of each header of the face that the page
+# lacks. Headers are laid out by clang-format, on which the reading below relies.
 #
 # An entry is a declaration whose comment ends with its use:
 #
@@ -26,9 +27,7 @@ function trim(text) {
 function prose(text, parts, n, i, result) {
   n = split(text, parts, "`")
   for (i = 1; i <= n; ++i) {
-    if (i % 2 == 1) {
-      gsub(/</, "\\\\<", parts[i])
-    }
+    if (i % 2 == 1) gsub(/</, "\\\\<", parts[i])
     result = result (i > 1 ? "`" : "") parts[i]
   }
   return result
@@ -64,10 +63,18 @@ function add_field(owner, text, comment, name) {
   fields[owner] = fields[owner] "| `" cell(text) "` | " cell(prose(trim(comment))) " |\n"
 }
 
-function declared_name(text) {
+# Without template parameters, requirements and attributes.
+function bare(text) {
   text = without_template(text)
-  if (text ~ /^requires/ && match(text, /(struct|class|\[\[nodiscard\]\] auto) /)) text = substr(text, RSTART)
-  sub(/^(\[\[[a-z:, ]*\]\] )?(inline )?/, "", text)
+  if (text ~ /^requires/ && match(text, /(struct|class|\[\[nodiscard\]\] auto) /))
+    text = substr(text, RSTART)
+  sub(/^\[\[[a-z:, ]*\]\] /, "", text)
+  return text
+}
+
+function declared_name(text) {
+  text = bare(text)
+  sub(/^inline /, "", text)
   if (text ~ /^enum class /) sub(/^enum class /, "", text)
   else if (match(text, /(^|[ >])(struct|class|concept) [A-Za-z]/)) {
     text = substr(text, RSTART + RLENGTH - 1)
@@ -106,138 +113,125 @@ function without_template(text) {
   return trim(text)
 }
 
-function add_item(name, text, comment, header, kind, rest) {
+function kind_of(text) {
+  if (text ~ /^(struct|class) /) return "type"
+  if (text ~ /^enum /) return "enum"
+  if (text ~ /^using /) return "alias"
+  if (text ~ /^concept /) return "concept"
+  return "function"
+}
+
+# Whether a declaration is of no interest: forward, a specialisation, or the body of another one.
+function is_no_item(text) {
+  return text ~ /^(struct|class) [A-Za-z0-9_]+;$/ || text ~ /^struct [A-Za-z0-9_]+</ ||
+         text ~ /^(static_assert|LOCKSTEP|extern|inline constexpr|constexpr|friend)/ ||
+         text ~ /^[A-Za-z:_<> ]*::[A-Za-z_]+\(/ || text ~ /operator/
+}
+
+function add_item(name, text, comment, header, is_method, plain) {
+  plain = bare(text)
+  if (name == "" || name == "requires" || is_no_item(plain)) return
   if (name in use_of) comment = comment use_of[name] "\n"
-  rest = without_template(text)
-  if (rest ~ /^requires/ && match(rest, /(struct|class|\[\[nodiscard\]\] auto) /)) rest = substr(rest, RSTART)
-  sub(/^\[\[[a-z:, ]*\]\] /, "", rest)
-  if (rest ~ /^(struct|class) [A-Za-z0-9_]+;$/ || rest ~ /^(static_assert|LOCKSTEP|extern|inline constexpr|constexpr|struct [A-Za-z0-9_]+<|friend)/) return
-  if (rest ~ /^inline [A-Za-z:_<> ]*::[a-z_]+\(/ || rest ~ /^[A-Za-z:_<> ]+::[a-zA-Z_]+\(/ || rest ~ /operator/) return
-  kind = rest ~ /^(struct|class) / ? "type" : rest ~ /^enum / ? "enum" : rest ~ /^using / ? "alias" : text ~ /(^|> )concept / ? "concept" : "function"
-  if (name == "" || name == "requires") return
-  if (comment == "" && kind != "enum" && name !~ /Options$/) return
-  if (name in doc) {
+  if (comment == "" && plain !~ /^enum / && name !~ /Options$/) return
+  if (name in doc) { # of overloads, the one with a line of use
     if (comment !~ /\nUse: / || doc[name] ~ /\nUse: /) return
   } else {
     order[++items] = name
   }
   doc[name] = comment
-  kinds[name] = kind
-  declaration[name] = rest
+  kinds[name] = kind_of(plain)
+  declaration[name] = plain
   parameters[name] = template_of(text)
   header_of[name] = header
-  is_member[name] = in_class
+  is_member[name] = is_method
 }
 
-function read_header(header, class_of_members, line, comment, text, owner, inside, hidden, depth, member, member_comment, skipping, trailing, access) {
+# Takes the comment off the end of a line, which becomes `line`.
+function take_trailing(text, comment) {
+  line = text
+  comment = ""
+  if (match(line, / *\/\/\/< /)) {
+    comment = substr(line, RSTART + RLENGTH)
+    line = substr(line, 1, RSTART - 1)
+  }
+  sub(/ +\/\/ .*$/, "", line)
+  return comment
+}
+
+function read_enum(header, name, comment) {
+  while ((getline line < header) > 0 && line !~ /^}/) {
+    sub(/^ +/, "", line)
+    if (line ~ /^\/\/\/ /) continue
+    comment = take_trailing(line)
+    sub(/,$/, "", line)
+    if (line != "") fields[name] = fields[name] "| `" line "` | " cell(prose(comment)) " |\n"
+    else sub(/ \|\n$/, " " cell(prose(comment)) " |\n", fields[name])
+  }
+}
+
+# The members of `owner`: fields, or methods where it is the class whose methods the page has.
+function read_members(header, owner, access, methods, member, comment, trailing, skipping) {
+  while ((getline line < header) > 0 && line !~ /^}/) {
+    if (line ~ /^ (public|private|protected):/) {
+      access = line
+      member = comment = ""
+    } else if (skipping) {
+      skipping = line !~ /^  }/
+    } else if (access !~ /public/) {
+      continue
+    } else if (line ~ /^ +\/\/\/ /) {
+      sub(/^ +\/\/\/ /, "", line)
+      comment = comment (comment == "" ? "" : methods ? "\n" : " ") line
+    } else if (line ~ /^ *(\/\/ .*)?$/) {
+      if (member == "") comment = ""
+    } else {
+      trailing = take_trailing(line)
+      member = trim(member " " line)
+      if (trailing != "") comment = comment (comment == "" ? "" : " ") trailing
+      if (line !~ /[;{}]$/) continue
+      if (methods && member ~ /\(/) add_item(declared_name(member), member, "\n" comment "\n", header, 1)
+      else if (!methods && line ~ /;$/) add_field(owner, member, comment)
+      skipping = line ~ /\{$/
+      member = comment = ""
+    }
+  }
+}
+
+function read_header(header, class_of_methods, comment, text, name, plain, in_body, hidden, depth) {
   hidden = depth = 0
-  comment = text = owner = ""
   while ((getline line < header) > 0) {
     if (line ~ /^namespace .*\{$/) {
       ++depth
       if (line ~ /detail/ && !hidden) hidden = depth
-      continue
-    }
-    if (line ~ /^}  \/\/ namespace/) {
+    } else if (line ~ /^}  \/\/ namespace/) {
       if (hidden == depth) hidden = 0
       --depth
-      continue
-    }
-    if (owner != "") {
-      if (line ~ /^};?/) {
-        if (member != "") add_field(owner, member, member_comment)
-        owner = member = member_comment = ""
-        continue
-      }
-      if (line ~ /^ (public|private|protected):/) {
-        access = line
-        member = member_comment = ""
-        continue
-      }
-      if (skipping) {
-        if (line ~ /^  }/) skipping = 0
-        continue
-      }
-      if (access !~ /public/) continue
-      if (line ~ /^ +\/\/\/ /) {
-        sub(/^ +\/\/\/ /, "", line)
-        member_comment = member_comment (member_comment == "" ? "" : owner == class_of_members ? "\n" : " ") line
-        continue
-      }
-      if (line ~ /^ *\/\/ / || line == "") { if (member == "") member_comment = ""; continue }
-      trailing = ""
-      if (match(line, / *\/\/\/< /)) {
-        trailing = substr(line, RSTART + RLENGTH)
-        line = substr(line, 1, RSTART - 1)
-      }
-      sub(/ +\/\/ .*$/, "", line)
-      if (line == "" || line ~ /^ *$/) {
-        if (last_owner_field != "") continue
-      }
-      member = trim(member " " line)
-      member_comment = member_comment (trailing == "" ? "" : (member_comment == "" ? "" : " ") trailing)
-      if (line ~ /;$/ || line ~ /[{}]$/) {
-        if (owner == class_of_members) {
-          in_class = 1
-          if (member ~ /\(/) add_item(declared_name(member), member, "\n" member_comment "\n", header)
-          in_class = 0
-        } else if (line ~ /;$/) {
-          add_field(owner, member, member_comment)
-        }
-        if (line ~ /\{$/ && line !~ /^  [A-Za-z].*\}$/) skipping = 1
-        member = member_comment = ""
-      }
-      continue
-    }
-    if (inside) {
-      if (line ~ /^}/) inside = 0
-      continue
-    }
-    if (line ~ /^\/\/\//) {
+    } else if (in_body) {
+      in_body = line !~ /^}/
+    } else if (line ~ /^\/\/\//) {
       sub(/^\/\/\/ ?/, "", line)
       comment = comment line "\n"
-      continue
-    }
-    if (line == "" || line ~ /^(#|\/\/|\))/) { if (text == "") comment = ""; continue }
-    if (depth == 0) continue
-    sub(/ +\/\/ .*$/, "", line)
-    text = trim(text " " line)
-    if (line !~ /[;{}]$/) continue
-    if (!hidden) add_item(declared_name(text), text, "\n" comment, header)
-    if (line ~ /\{$/) {
-      if (without_template(text) ~ /^(requires.* )?(struct|class) /) {
-        owner = declared_name(text)
-        access = without_template(text) ~ /class / ? "private" : "public"
-        member = member_comment = ""
-        skipping = 0
-      } else if (text ~ /^enum /) {
-        owner = "enum " declared_name(text)
-        inside = 1
-        while ((getline line < header) > 0 && line !~ /^}/) {
-          sub(/^ +/, "", line)
-          trailing = ""
-          if (match(line, / *\/\/\/< /)) {
-            trailing = substr(line, RSTART + RLENGTH)
-            line = substr(line, 1, RSTART - 1)
-          }
-          if (line ~ /^\/\/\/ ?/) continue
-          sub(/,$/, "", line)
-          if (line != "") fields[declared_name(text)] = fields[declared_name(text)] "| `" line "` | " cell(prose(trailing)) " |\n"
-          else if (trailing != "") sub(/ \|\n$/, " " cell(prose(trailing)) " |\n", fields[declared_name(text)])
-        }
-        inside = 0
-        owner = ""
-      } else {
-        inside = 1
+    } else if (line == "" || line ~ /^(#|\/\/|\))/) {
+      if (text == "") comment = ""
+    } else if (depth > 0) {
+      take_trailing(line)
+      text = trim(text " " line)
+      if (line !~ /[;{}]$/) continue
+      name = declared_name(text)
+      plain = bare(text)
+      if (!hidden) add_item(name, text, "\n" comment, header)
+      if (plain ~ /^enum class .*\{.*\};$/) {
+        sub(/^[^{]*\{ */, "", plain)
+        sub(/ *\};$/, "", plain)
+        fields[name] = "| `" plain "` | |\n"
+      } else if (line ~ /\{$/) {
+        if (plain ~ /^enum /) read_enum(header, name)
+        else if (plain ~ /^struct /) read_members(header, name, "public", name == class_of_methods)
+        else if (plain ~ /^class /) read_members(header, name, "private", name == class_of_methods)
+        else in_body = 1
       }
-    } else if (text ~ /^enum class [A-Za-z: _0-9]+\{.*\};$/) {
-      member = text
-      sub(/^[^{]*\{ */, "", member)
-      sub(/ *\};$/, "", member)
-      fields[declared_name(text)] = "| `" member "` | |\n"
-      member = ""
+      comment = text = ""
     }
-    comment = text = ""
   }
   close(header)
 }
