@@ -355,7 +355,7 @@ function write_entry(name, header, text, part, mentioned, i) {
   else if (parameters[name] != "") print "| parameters | `" cell(parameters[name]) "` |"
   printf "%s", fields_of(name)
   # The options that belong to it.
-  mentioned = parameters[name] " " declaration[name] " " use " " name "Options"
+  mentioned = parameters[name] " " declaration[name] " " name "Options"
   sub(/Strategy$/, "Options", name)
   mentioned = mentioned " " name
   for (i = 1; i <= items; ++i) {
