@@ -18,7 +18,7 @@ namespace {
 // category that the training data do not have.
 constexpr std::size_t plans = 8, countries = 32;
 using Inputs =
-    ls::Parallel<ls::Concatenate, ls::Slice<0, 3>,
+    ls::Parallel<ls::Concatenate, ls::Sequential<ls::Slice<0, 3>, ls::Normalization<>>,
                  ls::Sequential<ls::Slice<3, 1>, ls::Embedding<plans, 3>, ls::Flatten>,
                  ls::Sequential<ls::Slice<4, 1>, ls::Embedding<countries, 4>, ls::Flatten>>;
 using Net = ls::Sequential<ls::Input<5>, Inputs, ls::Dense<32, ls::ReLU>, ls::Dense<16, ls::ReLU>,
@@ -53,8 +53,7 @@ std::string make_table(int rows) {
   return table;
 }
 
-/// The samples of a table: numbers with mean 0 and deviation 1, categories by their numbers in a
-/// vocabulary.
+/// The samples of a table: numbers as they are, categories by their numbers in a vocabulary.
 struct Samples {
   ls::Tensor<double> x;
   ls::Tensor<double> y;
@@ -65,12 +64,7 @@ Samples samples_of(const ls::CsvTable& table) {
   std::size_t column = 0;
   for (const char* const name : {"age", "balance", "visits"}) {
     const std::vector<double> values = table.numbers(name, 0);
-    double mean = 0, squares = 0;
-    for (const double value : values) mean += value / static_cast<double>(rows);
-    for (const double value : values) squares += (value - mean) * (value - mean);
-    const double deviation = squares > 0 ? std::sqrt(squares / static_cast<double>(rows)) : 1;
-    for (std::size_t row = 0; row < rows; ++row)
-      x[row * 5 + column] = (values[row] - mean) / deviation;
+    for (std::size_t row = 0; row < rows; ++row) x[row * 5 + column] = values[row];
     ++column;
   }
   for (const auto& [name, most] : {std::pair("plan", plans), std::pair("country", countries)}) {
@@ -104,6 +98,7 @@ void train(const Options& options) {
                                 ls::Adam{.learning_rate = options.learning_rate},
                                 ls::BinaryAccuracy{.threshold = 0}, ls::AUC{.from_logits = true});
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
+  model.adapt(training);
   options.load(model);
   auto backup = options.backup();
   const ls::History history =

@@ -11,12 +11,12 @@
 #   <!-- test: not run, REASON -->  sh: only the syntax is checked
 #
 # A block without such a comment is an error. The test docs.compile compiles all of them; what runs
-# the third block of examples/README.md, or looks at its syntax, is docs.examples.3.
+# the first block of examples/how_to/tables.md, or looks at its syntax, is docs.examples.how_to.tables.1.
 
 file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*.md"
-     "${PROJECT_SOURCE_DIR}/*/README.md" "${PROJECT_SOURCE_DIR}/cmake/*/README.md"
-     "${PROJECT_SOURCE_DIR}/include/lockstep/*.md"
-     "${PROJECT_SOURCE_DIR}/include/lockstep/*/README.md" "${PROJECT_SOURCE_DIR}/include/lockstep/*/*/README.md")
+     "${PROJECT_SOURCE_DIR}/*/README.md" "${PROJECT_SOURCE_DIR}/examples/*/*.md" "${PROJECT_SOURCE_DIR}/cmake/*/README.md"
+     "${PROJECT_SOURCE_DIR}/include/lockstep/*.md" "${PROJECT_SOURCE_DIR}/include/lockstep/*/README.md"
+     "${PROJECT_SOURCE_DIR}/include/lockstep/*/REFERENCE.md" "${PROJECT_SOURCE_DIR}/include/lockstep/*/*/README.md")
 set(documents_dir "${CMAKE_CURRENT_BINARY_DIR}/documents")
 
 add_custom_target(lockstep_documents)
@@ -75,7 +75,8 @@ function(lockstep_add_document_block document name language how code)
   else()
     add_library(${target} OBJECT EXCLUDE_FROM_ALL "${file}")
   endif()
-  target_link_libraries(${target} PRIVATE lockstep_test_program $<TARGET_NAME_IF_EXISTS:lockstep::mpi>)
+  target_link_libraries(${target} PRIVATE lockstep_test_program $<TARGET_NAME_IF_EXISTS:lockstep::mpi>
+                                          $<TARGET_NAME_IF_EXISTS:lockstep::images>)
   add_dependencies(lockstep_documents ${target})
   if(runs)
     lockstep_add_source_test(
@@ -114,7 +115,7 @@ endforeach()
 
 # Each row of the table of what happens when something dies names its test.
 lockstep_add_source_test(
-  docs.promises COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -D DOCUMENT=examples/README.md -P
+  docs.promises COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -D DOCUMENT=examples/cluster/failures.md -P
                         "${CMAKE_CURRENT_SOURCE_DIR}/documents/promises.cmake")
 
 # Links lead somewhere, lines and documents are as long as they may be.
@@ -127,3 +128,16 @@ if(TARGET docs)
 else()
   lockstep_add_skipped_test(docs.reference "there is no doxygen (Debian: doxygen)")
 endif()
+
+# The pictures of the README.
+set(draw awk -f draw.awk -v)
+add_custom_target(
+  pictures
+  COMMAND ${draw} picture=workers history.csv > workers.svg
+  COMMAND ${draw} picture=history history.csv > history.svg
+  WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/cmake/docs/pictures"
+  VERBATIM)
+foreach(picture workers history)
+  lockstep_add_source_test(docs.pictures.${picture} COMMAND sh -c "awk -v picture=$0 -f draw.awk history.csv | cmp - $0.svg" ${picture})
+  set_tests_properties(docs.pictures.${picture} PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/cmake/docs/pictures")
+endforeach()

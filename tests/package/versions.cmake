@@ -1,6 +1,7 @@
 # cmake -D SOURCE_DIR=<lockstep> -D VERSION=<its version> -P versions.cmake
 #
-# The vcpkg port has the library's version, and its portfile asks for each of its features.
+# The vcpkg port, the newest release of CHANGELOG.md and README.md have the library's version, and the
+# port's file asks for each of its features. (CMake's and pkg-config's are made of config.hpp's.)
 
 cmake_minimum_required(VERSION 3.24)
 
@@ -11,6 +12,18 @@ string(JSON version GET "${json}" version)
 if(NOT version STREQUAL VERSION)
   message(FATAL_ERROR "vcpkg.json is for version ${version}, this is ${VERSION}")
 endif()
+file(STRINGS "${SOURCE_DIR}/CHANGELOG.md" releases REGEX "^## \\[[0-9]")
+list(GET releases 0 newest)
+if(NOT newest MATCHES "^## \\[${VERSION}\\] - 20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]$")
+  message(FATAL_ERROR "CHANGELOG.md begins with '${newest}', this is ${VERSION}")
+endif()
+file(READ "${SOURCE_DIR}/README.md" readme)
+foreach(text "Version ${VERSION}" "/lockstep-${VERSION}.tar.gz")
+  string(FIND "${readme}" "${text}" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "README.md does not say '${text}'")
+  endif()
+endforeach()
 string(JSON last LENGTH "${json}" features)
 math(EXPR last "${last} - 1")
 foreach(i RANGE ${last})

@@ -54,6 +54,7 @@ class BackupWriter;
 /// Several fits of a model, one after the other, may have one folder: a program that is started
 /// again goes on in the one that was under way. Serves one fit at a time; its hooks run on the
 /// thread of the first replica.
+/// Use: `BackupAndRestore{.backup_dir = "backup", .save_freq = 100}`.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;

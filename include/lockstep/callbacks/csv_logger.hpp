@@ -25,6 +25,7 @@ struct CSVLoggerOptions {
 /// run that BackupAndRestore resumes goes on in the file as if it had not been interrupted.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
+/// Use: `CSVLogger({.filename = "log.csv", .append = true})`.
 class CSVLogger {
  public:
   /// Throws ConfigurationError without a filename, and for a separator that is a quote, a line end

@@ -41,6 +41,7 @@ struct EarlyStoppingOptions {
 /// The decision is taken from the logs, which are equal on all workers (with parameter servers,
 /// each worker has its own, and all get the weights that the chief puts back). Serves one fit at a
 /// time; its hooks run on the thread of the first replica.
+/// Use: `EarlyStopping({.monitor = "val_loss", .patience = 3, .restore_best_weights = true})`.
 class EarlyStopping {
  public:
   /// Throws ConfigurationError for options that make no sense.

@@ -44,6 +44,7 @@ struct JSONLoggerOptions {
 /// The chief alone writes, each line at once; a run that BackupAndRestore resumes goes on in the
 /// file behind its last snapshot. Serves one fit at a time; its hooks run on the thread of the
 /// first replica.
+/// Use: `JSONLogger({.filename = "log.jsonl"})`. Keras: none.
 class JSONLogger {
  public:
   static constexpr bool stops_training = false;

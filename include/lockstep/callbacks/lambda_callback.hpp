@@ -57,6 +57,8 @@ class LambdaHook {
 ///     .on_train_end = [&](Training& training, Logs&) { report(training.iterations()); }});
 /// @endcode
 /// Which hooks there are is asked when fit begins.
+/// Use: `LambdaCallback{.on_epoch_end = [](int epoch, Logs& logs) { std::printf("%d: %g\n", epoch,
+/// logs.at("loss")); }}`.
 struct LambdaCallback {
   /// Of the program: their errors are told with their place.
   static constexpr bool calls_functions = true;

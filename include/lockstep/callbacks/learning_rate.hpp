@@ -38,6 +38,7 @@ void require_settable_learning_rate(std::string_view callback, Training& trainin
 ///
 /// For a rate that depends on the number of updates, give the optimizer a schedule. Serves one fit
 /// at a time; its hooks run on the thread of the first replica.
+/// Use: `LearningRateScheduler([](int epoch) { return epoch < 10 ? 0.1 : 0.01; })`.
 class LearningRateScheduler {
  public:
   /// `verbose` 1: the chief says each rate.
@@ -87,6 +88,7 @@ struct ReduceLROnPlateauOptions {
 ///
 /// The decision is taken from the logs, which are equal on all workers. Serves one fit at a time;
 /// its hooks run on the thread of the first replica.
+/// Use: `ReduceLROnPlateau({.factor = 0.2, .patience = 5})`.
 class ReduceLROnPlateau {
  public:
   /// Throws ConfigurationError for options that make no sense.

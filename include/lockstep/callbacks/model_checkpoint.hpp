@@ -69,6 +69,7 @@ struct ModelCheckpointOptions {
 /// mark_training_ended), so that a SidecarEvaluator ends as well.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
+/// Use: `ModelCheckpoint({.filepath = "best", .save_best_only = true})`.
 class ModelCheckpoint {
  public:
   static constexpr bool stops_training = false;

@@ -14,6 +14,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Other callbacks see the averages only with `.swap_on_epoch = true`: they are the weights of the
 /// model from this callback's on_epoch_end until the next epoch begins. Give it before a
 /// ModelCheckpoint that is to save them. (A training state that is saved meanwhile has both.)
+/// Use: `SwapEMAWeights{}`.
 struct SwapEMAWeights {
   bool swap_on_epoch = false;
   bool has_swapped = false;  ///< not an option: for the time of an evaluation

@@ -16,6 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Ends training on all workers after the batch whose loss is NaN or infinite. The update of that
 /// batch has been made; to keep the parameters from before it, give fit stop_on_non_finite.
+/// Use: `TerminateOnNaN{}`.
 struct TerminateOnNaN {
   bool raise_error = false;  ///< fit throws an Error instead of returning after the epoch's hooks
 

@@ -12,7 +12,7 @@
 #endif
 
 #define LOCKSTEP_VERSION_MAJOR 0
-#define LOCKSTEP_VERSION_MINOR 1
+#define LOCKSTEP_VERSION_MINOR 2
 #define LOCKSTEP_VERSION_PATCH 0
 
 // Everything lives in an inline namespace named after what all parts of a program must have in

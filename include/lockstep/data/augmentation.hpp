@@ -112,6 +112,7 @@ void check_factor(std::string_view caller, std::string_view name, FactorRange fa
 ///     .map(RandomFlip{.image = {32, 32, 3}})
 ///     .batch(128)
 /// @endcode
+/// Use: `samples.map(RandomCrop{.image = {32, 32, 3}, .padding = 4})`.
 struct RandomCrop {
   ImageShape image{};
   std::size_t padding = 0;
@@ -161,6 +162,7 @@ struct RandomCrop {
 };
 
 /// A function for map: mirrors every second image, on average.
+/// Use: `samples.map(RandomFlip{.image = {32, 32, 3}})`.
 struct RandomFlip {
   ImageShape image{};
   bool horizontal = true;  ///< left and right
@@ -194,6 +196,7 @@ struct RandomFlip {
 
 /// A function for map: turns an image about its middle, by an angle that is uniform in `factor`
 /// times a full turn, counter-clockwise where it is positive (Keras's RandomRotation).
+/// Use: `samples.map(RandomRotation{.image = {32, 32, 3}, .factor = 0.1})`.
 struct RandomRotation {
   ImageShape image{};
   FactorRange factor = 0.0;  ///< in full turns, within [-1, 1]
@@ -229,6 +232,8 @@ struct RandomRotation {
 /// A function for map: moves an image down by a part of its height that is uniform in
 /// height_factor, and right by a part of its width that is uniform in width_factor (Keras's
 /// RandomTranslation).
+/// Use: `samples.map(RandomTranslation{.image = {32, 32, 3}, .height_factor = 0.1, .width_factor =
+/// 0.1})`.
 struct RandomTranslation {
   ImageShape image{};
   FactorRange height_factor = 0.0;  ///< within [-1, 1]; below 0: up
@@ -260,6 +265,7 @@ struct RandomTranslation {
 
 /// A function for map: scales an image about its middle. What was 1 + z pixels high becomes one, z
 /// being uniform in height_factor: above 0 zooms out, below 0 in (Keras's RandomZoom).
+/// Use: `samples.map(RandomZoom{.image = {32, 32, 3}, .height_factor = 0.1})`.
 struct RandomZoom {
   ImageShape image{};
   FactorRange height_factor = 0.0;  ///< within [-1, 1]
@@ -298,6 +304,7 @@ struct RandomZoom {
 /// A function for map: (x - mean) * c + mean for each channel, with its mean over the image and c
 /// uniform in [1 + factor.lower, 1 + factor.upper], and the result clipped to value_range (Keras's
 /// RandomContrast, whose documentation promises [1 - f, 1 + f] for a single number f).
+/// Use: `samples.map(RandomContrast{.image = {32, 32, 3}, .factor = 0.2})`.
 struct RandomContrast {
   ImageShape image{};
   FactorRange factor = 0.0;                ///< within [-1, 1]
@@ -328,6 +335,7 @@ struct RandomContrast {
 
 /// A function for map: adds a normal number of this standard deviation to each element (what the
 /// layer GaussianNoise does in training, done while data are read).
+/// Use: `samples.map(RandomNoise{.stddev = 0.1})`. Keras: `GaussianNoise`.
 struct RandomNoise {
   double stddev = 0;
 
@@ -346,6 +354,7 @@ struct RandomNoise {
 
 /// A function for map: fills a square about a random pixel, as far as it lies in the image
 /// (DeVries, Taylor, "Improved regularization of convolutional neural networks with cutout", 2017).
+/// Use: `samples.map(Cutout{.image = {32, 32, 3}, .size = 8})`. Keras: `RandomErasing`.
 struct Cutout {
   ImageShape image{};
   std::size_t size = 0;   ///< of the square's sides, in pixels
@@ -396,6 +405,7 @@ void draw_weights(ElementSpan pairs, double alpha, std::vector<double>& weights)
 /// @code
 /// images.shuffle(60'000).batch(128).apply<MixUp>(0.2)
 /// @endcode
+/// Use: `samples.batch(32).apply<MixUp>(0.2)`.
 template <class Upstream>
 class MixUp : public Transform<Upstream> {
   static_assert(

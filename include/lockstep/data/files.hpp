@@ -248,6 +248,8 @@ class FileSource {
 ///                    lockstep::read_idx(path + "-labels.gz"));
 /// });
 /// @endcode
+/// Use: `from_files({"a.npy", "b.npy"}, [](const std::string& path) { return
+/// NpySource(NpyArray(path)); })`. Keras: `Dataset.list_files(...).interleave(...)`.
 template <class Reader>
 [[nodiscard]] auto from_files(std::vector<std::string> paths, Reader reader) {
   return from_source(FileSource<Reader>(std::move(paths), std::move(reader)));

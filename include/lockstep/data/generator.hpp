@@ -44,6 +44,8 @@ struct BlankSource {
 /// random key (which depends on seed, iteration and repetition, too). x and y are zero before.
 /// Unlike tf.data's, f is called for any sample in any order, so that pipelines over it shuffle,
 /// shard and seek like others.
+/// Use: `from_generator([](auto& sample) { sample.x[0] = static_cast<float>(sample.index); },
+/// {.size = 100, .sample_size = 1, .target_size = 0})`.
 template <class F, class Made = detail::BlankSource>
 [[nodiscard]] auto from_generator(F f, GeneratorSizes sizes) {
   return from_source(Made{sizes}).map(std::move(f));
@@ -74,6 +76,7 @@ class RangeSource {
 };
 
 /// A pipeline of 0, 1, ..., stop - 1.
+/// Use: `range(100)`.
 template <class Made = RangeSource>
 [[nodiscard]] auto range(std::int64_t stop) {
   return from_source(Made(0, stop, 1));

@@ -139,9 +139,11 @@ class Interleave : public detail::JoinedStages {
   std::size_t ended_ = 0;
 };
 
+/// Several datasets in turn: `block_length` samples of one, then of the next.
 /// @code
 /// interleave({from_csv("a.csv", columns), from_csv("b.csv", columns)}, {.block_length = 16})
 /// @endcode
+/// Use: `interleave({samples, samples}, {.block_length = 16})`.
 template <class Made = Interleave>
 [[nodiscard]] Pipeline<Made> interleave(const std::vector<AnyPipeline>& datasets,
                                         InterleaveOptions options = {}) {
@@ -182,9 +184,11 @@ class SampleFromDatasets : public detail::JoinedStages {
   RandomStream random_{RandomKey(0)};
 };
 
+/// Samples of several datasets, each drawn with its weight; one that has ended is left out.
 /// @code
 /// sample_from_datasets({positive.repeat(), negative.repeat()}, {.weights = {0.5, 0.5}}).batch(64)
 /// @endcode
+/// Use: `sample_from_datasets({samples, samples}, {.weights = {3, 1}})`.
 template <class Made = SampleFromDatasets>
 [[nodiscard]] Pipeline<Made> sample_from_datasets(const std::vector<AnyPipeline>& datasets,
                                                   SampleFromDatasetsOptions options = {}) {
@@ -244,6 +248,7 @@ class Zip {
 };
 
 /// A pipeline of pairs: see Zip. Options are those of the first dataset.
+/// Use: `zip(range(10), range(10))`.
 template <class First, class Second, class Made = Zip>
 [[nodiscard]] Pipeline<Made> zip(const Pipeline<First>& samples, const Pipeline<Second>& targets) {
   static_assert(!Pipeline<First>::is_batched && !Pipeline<Second>::is_batched,

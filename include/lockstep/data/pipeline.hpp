@@ -345,6 +345,7 @@ class Pipeline : public PipelinePass<S> {
 
   /// Calls f for every sample when it is read: `f(Sample<T>&)`, in place. Before or after batch; f
   /// sees one sample at a time.
+  /// Use: `samples.map([](auto& sample) { sample.x[0] *= 2; })`.
   template <class F>
   [[nodiscard]] auto map(F f) const {
     return then(Map<S, F>(stage_, std::move(f)));
@@ -355,31 +356,40 @@ class Pipeline : public PipelinePass<S> {
     return then(MapTo<S, F>(stage_, std::move(f), sizes));
   }
 
-  /// See Shuffle. Without a seed, the run's is used.
+  /// Random order, anew in each epoch: each sample is drawn from a buffer of the next buffer_size
+  /// ones. Without a seed, the run's is used.
+  /// Use: `samples.shuffle(10'000)`.
   [[nodiscard]] auto shuffle(std::int64_t buffer_size,
                              std::optional<std::uint64_t> seed = std::nullopt,
                              bool reshuffle_each_iteration = true) const {
     return then(Shuffle<S>(stage_, buffer_size, seed, reshuffle_each_iteration));
   }
 
-  /// -1 repeats without end: fit then needs steps_per_epoch.
+  /// The data `count` times; -1 repeats without end: fit then needs steps_per_epoch.
+  /// Use: `samples.repeat()`.
   [[nodiscard]] auto repeat(std::int64_t count = -1) const {
     return then(RepeatDataset<S>(stage_, count));
   }
 
+  /// The first `count` samples, or batches.
+  /// Use: `samples.take(100)`.
   [[nodiscard]] auto take(std::int64_t count) const { return then(Take<S>(stage_, count)); }
 
+  /// All but the first `count` samples, or batches.
+  /// Use: `samples.skip(100)`.
   [[nodiscard]] auto skip(std::int64_t count) const { return then(Skip<S>(stage_, count)); }
 
   // With "lockstep/data/<name>.hpp", or lockstep/local.hpp:
 
-  /// See Filter: the samples for which f(const Sample<const T>&) is true. Before batch.
+  /// The samples for which f(const Sample<const T>&) is true. Before batch.
+  /// Use: `samples.filter([](const auto& sample) { return sample.y[0] == 1; })`.
   template <class F>
   [[nodiscard]] auto filter(F f) const {
     return then(Filter<S, F>(stage_, std::move(f)));
   }
 
-  /// See ConcatenateDataset: this dataset's samples, then the other's.
+  /// This dataset's samples, then the other's.
+  /// Use: `samples.concatenate(samples)`.
   template <class Other, class Made = ConcatenateDataset, class Any = AnyStage>
   [[nodiscard]] auto concatenate(const Pipeline<Other>& other) const {
     static_assert(
@@ -388,7 +398,8 @@ class Pipeline : public PipelinePass<S> {
     return then(Made({Any(stage_), Any(other.stage())}));
   }
 
-  /// See Window: `size` consecutive samples become one, a Sequence.
+  /// `size` consecutive samples become one, a Sequence.
+  /// Use: `samples.window(17, 1)`. Keras: `Dataset.window`, `timeseries_dataset_from_array`.
   template <class Made = Window, class Any = AnyStage>
   [[nodiscard]] auto window(std::int64_t size, std::int64_t shift = 0,
                             std::int64_t stride = 1) const {
@@ -397,7 +408,8 @@ class Pipeline : public PipelinePass<S> {
     return then(Made(Any(stage_), size, shift, stride));
   }
 
-  /// See Enumerate: the number of the sample in the pass before its elements.
+  /// The number of the sample in the pass before its elements.
+  /// Use: `samples.enumerate()`.
   template <class Made = Enumerate, class Any = AnyStage>
   [[nodiscard]] auto enumerate(std::int64_t start = 0) const {
     static_assert(!is_batched_with<Made>,
@@ -405,7 +417,8 @@ class Pipeline : public PipelinePass<S> {
     return then(Made(Any(stage_), start));
   }
 
-  /// See Cache: samples are read once and kept in memory, or in a file.
+  /// Samples are read once and kept in memory, or in a file.
+  /// Use: `samples.cache("cache.bin")`.
   template <class Made = Cache, class Any = AnyStage>
   [[nodiscard]] auto cache(std::string path = {}) const {
     static_assert(!is_batched_with<Made>,
@@ -413,19 +426,25 @@ class Pipeline : public PipelinePass<S> {
     return then(Made(Any(stage_), std::move(path)));
   }
 
-  /// See BucketBySequenceLength: batches of samples of like length.
+  /// Batches of samples of like length.
+  /// Use: `samples.bucket_by_sequence_length([](const auto& sample) { return
+  /// static_cast<std::int64_t>(sample.x[0]); }, {.bucket_boundaries = {8}, .bucket_batch_sizes =
+  /// {64, 32}})`.
   template <class F, class Options = BucketOptions>
   [[nodiscard]] auto bucket_by_sequence_length(F length, Options options) const {
     return then(BucketBySequenceLength<S, F>(stage_, std::move(length), std::move(options)));
   }
 
-  /// See RejectionResample: leaves samples out so that classes come as often as wanted.
+  /// Leaves samples out so that classes come as often as wanted.
+  /// Use: `samples.rejection_resample([](const auto& sample) { return
+  /// static_cast<std::size_t>(sample.y[0]); }, {.target_dist = {0.5, 0.5}})`.
   template <class F, class Options = RejectionResampleOptions>
   [[nodiscard]] auto rejection_resample(F class_of, Options options) const {
     return then(RejectionResample<S, F>(stage_, std::move(class_of), std::move(options)));
   }
 
-  /// See PaddedBatch: batch, of samples padded to a size.
+  /// Batch, of samples padded to a size.
+  /// Use: `samples.padded_batch(32)`.
   template <class Options = PaddedBatchOptions>
   [[nodiscard]] auto padded_batch(std::int64_t size, Options options = {}) const {
     static_assert(!is_batched_with<Options>,
@@ -433,18 +452,21 @@ class Pipeline : public PipelinePass<S> {
     return then(PaddedBatch<S>(stage_, size, options));
   }
 
-  /// See ShardDataset (order.hpp): every num_shards-th item.
+  /// Every num_shards-th sample, or batch, from number `index` on.
+  /// Use: `samples.shard(4, 0)`.
   [[nodiscard]] auto shard(std::int64_t num_shards, std::int64_t index) const {
     return then(ShardDataset<S>(stage_, num_shards, index));
   }
 
-  /// See Unbatch: the samples of batches.
+  /// The samples of batches.
+  /// Use: `samples.batch(32).unbatch()`.
   [[nodiscard]] auto unbatch() const {
     static_assert(is_batched, "lockstep: unbatch takes batches apart: this pipeline has none");
     return then(Unbatch<S>(stage_));
   }
 
-  /// `size` is that of the global batch, over all workers and replicas.
+  /// Batches of `size` samples: that of the global batch, over all workers and replicas.
+  /// Use: `samples.batch(32)`.
   [[nodiscard]] auto batch(std::int64_t size, bool drop_remainder = false) const {
     static_assert(!is_batched_with<S>,
                   "lockstep: this pipeline is already batched: call .batch(n) once");
@@ -455,6 +477,7 @@ class Pipeline : public PipelinePass<S> {
   /// before them runs; autotune: 2. Worth a core where reading takes long (map with much work,
   /// files). Results stay the same. Functions given to map run on that thread. Throws
   /// ConfigurationError unless buffer_size is autotune or in [0, 1024].
+  /// Use: `samples.batch(32).prefetch()`.
   [[nodiscard]] Pipeline prefetch(std::int64_t buffer_size = autotune) const {
     static_assert(is_batched,
                   "lockstep: prefetch counts batches: write .prefetch(n) after .batch(n)");
@@ -467,11 +490,14 @@ class Pipeline : public PipelinePass<S> {
 
   /// A user's own transform: a template that derives from Transform<Upstream>, and the
   /// arguments that its constructor takes after the upstream stage.
+  /// Use: `samples.batch(32).apply<MixUp>(0.2)`.
   template <template <class> class Own, class... Arguments>
   [[nodiscard]] auto apply(Arguments&&... arguments) const {
     return then(Own<S>(stage_, std::forward<Arguments>(arguments)...));
   }
 
+  /// How the data are divided among workers.
+  /// Use: `samples.batch(32).with_options({.auto_shard_policy = AutoShardPolicy::data})`.
   [[nodiscard]] Pipeline with_options(DatasetOptions options) const {
     return Pipeline(stage_, options, prefetch_size_);
   }

@@ -109,6 +109,7 @@ Tensor<float> weights_tensor(const Tensor<W>& weights) {
 
 /// A pipeline of the rows of x, without targets. x is a Tensor, an Eigen matrix or array of
 /// [samples x features], or a std::vector.
+/// Use: `from_tensor_slices(x, y)`.
 template <class X>
 [[nodiscard]] auto from_tensor_slices(X&& x) {
   auto tensor = detail::to_tensor(std::forward<X>(x));
@@ -199,6 +200,8 @@ class RaggedSlices {
 /// A pipeline of rows of different lengths, such as texts as token numbers, padded when they are
 /// read: tf.data's from_tensor_slices of a ragged tensor and padded_batch(n, padded_shapes=[size])
 /// in one. (A model's input has one size, so that batches are never padded to their own longest.)
+/// Use: `from_ragged_slices(std::vector<std::vector<int>>{{1, 2}, {3}}, {.padded_size = 4})`.
+/// Keras: `pad_sequences`.
 template <class X>
 [[nodiscard]] auto from_ragged_slices(std::vector<std::vector<X>> x, RaggedOptions options = {}) {
   return from_source(RaggedSlices<X>(std::move(x), {}, false, options));

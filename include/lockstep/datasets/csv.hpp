@@ -31,6 +31,7 @@ struct CsvOptions {
 
 /// The texts that a column of categories may have, and their numbers: 1, 2, ... in the order of the
 /// texts' bytes; 0 is any other text and a missing one. Its size is what Embedding wants to know.
+/// Use: `Vocabulary({"red", "green"})`. Keras: `StringLookup`.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -74,6 +75,7 @@ struct CsvHeader {
 }  // namespace detail
 
 /// A table, held in memory as text. Any number of threads may read it.
+/// Use: `CsvTable("table.csv", "a,b\n1,2\n")`. Keras: none (pandas).
 class CsvTable {
  public:
   /// `text` in the form of RFC 4180: fields in quotes may have separators, line ends and "" for a
@@ -111,6 +113,7 @@ class CsvTable {
 };
 
 /// Reads a whole file. Throws DataError as CsvTable does, and when it cannot be read.
+/// Use: `read_csv("table.csv")`. Keras: none (`pandas.read_csv`).
 [[nodiscard]] CsvTable read_csv(const std::string& path, CsvOptions options = {});
 
 /// A column of a table as an element of a sample.
@@ -166,6 +169,8 @@ struct CsvRecordsReader {
 /// @code
 /// from_csv({"a.csv", "b.csv"}, {.features = {{"age", 0.0}, {"fare"}}, .targets = {{"survived"}}})
 /// @endcode
+/// Use: `from_csv({"a.csv"}, {.features = {{"age", 0.0}, {"fare"}}, .targets = {{"survived"}}})`.
+/// Keras: `experimental.make_csv_dataset`.
 template <class Reader = CsvRecordsReader>
 [[nodiscard]] auto from_csv(std::vector<std::string> paths, CsvRecordsOptions options) {
   return from_files(std::move(paths), Reader{std::move(options)});

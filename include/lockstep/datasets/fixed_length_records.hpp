@@ -66,6 +66,9 @@ class FixedLengthRecords : public detail::ParsedRecords<RecordFile, F> {
 /// @endcode
 /// IDX files are two of these: zip of the images (16 bytes of header, 784 of a record for MNIST)
 /// and of the labels (8 and 1).
+/// Use: `from_fixed_length_records({"data.bin"}, [](auto record, auto& sample) { sample.x[0] =
+/// record[0]; }, {.record_bytes = 4, .sizes = {.sample_size = 1, .target_size = 0}})`. Keras:
+/// `FixedLengthRecordDataset`.
 template <class F>
 [[nodiscard]] auto from_fixed_length_records(std::vector<std::string> paths, F f,
                                              FixedLengthRecordsOptions options) {

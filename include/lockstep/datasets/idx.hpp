@@ -51,6 +51,7 @@ consteval std::uint8_t idx_type_code() {
 /// Throws DataError, naming the path, what was expected and what was found, when the file cannot be
 /// read, is not IDX, has another type, or is shorter or longer than its header says. Memory is
 /// taken only after the header was compared with the size of the file.
+/// Use: `read_idx("train-images-idx3-ubyte.gz")`. Keras: none.
 template <class U = std::uint8_t>
 [[nodiscard]] Tensor<U> read_idx(const std::string& path) {
   constexpr std::uint8_t code = detail::idx_type_code<U>();

@@ -155,6 +155,8 @@ class ImageFolder {
 /// auto held_out = from_image_folder("pets", {.validation_split = 0.2,
 ///                                            .subset = ImageSubset::validation});
 /// @endcode
+/// Use: `from_image_folder("pets", {.height = 64, .width = 64, .seed = 1, .validation_split = 0.2,
+/// .subset = ImageSubset::training})`. Keras: `image_dataset_from_directory`.
 template <class Decode>
 [[nodiscard]] auto from_image_folder(std::string directory, ImageFolderOptions options,
                                      Decode decode) {

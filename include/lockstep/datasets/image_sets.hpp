@@ -26,6 +26,7 @@ struct ImageDataset {
 ///
 /// Throws DataError that names the files that are missing, malformed (see read_idx), or do not
 /// belong together.
+/// Use: `load_mnist("mnist")`. Keras: `datasets.mnist.load_data`.
 [[nodiscard]] ImageDataset load_mnist(const std::string& directory);
 
 /// Reads the binary version of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) from a
@@ -34,6 +35,7 @@ struct ImageDataset {
 ///
 /// Format: for each image its label, a byte of 0 .. 9, and 1024 red, 1024 green, 1024 blue bytes,
 /// row by row. Throws DataError that names the file and, for a damaged one, the offset.
+/// Use: `load_cifar10("cifar-10-batches-bin")`. Keras: `datasets.cifar10.load_data`.
 [[nodiscard]] ImageDataset load_cifar10(const std::string& directory);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

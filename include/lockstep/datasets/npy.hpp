@@ -24,6 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// file: reading one may read all.) Elements of '|b1', '|u1', '|i1', '<u2', '<i2', '<f2',
 /// '<u4', '<i4', '<f4', '<u8', '<i8' and '<f8' become float or double. Copies share the file; any
 /// number of threads may read it. The file must not become shorter meanwhile.
+/// Use: `NpyArray("data.npz", "x")`. Keras: `numpy.load(path, mmap_mode="r")`.
 class NpyArray {
  public:
   /// The array in a .npy file, in either order. Throws DataError, naming the file, when it cannot
@@ -85,6 +86,7 @@ class NpySource {
 /// A pipeline of the rows of .npy files: samples, and targets where they are given. For the arrays
 /// of an .npz file: `from_npy(NpyArray("data.npz", "x"), NpyArray("data.npz", "y"))`. For a file of
 /// each worker, let the function of from_files return an NpySource.
+/// Use: `from_npy("x.npy", "y.npy")`. Keras: none.
 template <class Made = NpySource>
 [[nodiscard]] auto from_npy(NpyArray x, std::optional<NpyArray> y = {}) {
   return from_source(Made(std::move(x), std::move(y)));

@@ -42,6 +42,8 @@ struct SyntheticDigitsOptions {
   std::uint64_t seed = 1;
 };
 
+/// Images of digits, as MNIST's: [n x 28 x 28] of bytes, and labels 0 to 9. See SyntheticDigits.
+/// Use: `make_synthetic_digits({.train = 1000, .test = 100})`. Keras: none.
 [[nodiscard]] ImageDataset make_synthetic_digits(SyntheticDigitsOptions options = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

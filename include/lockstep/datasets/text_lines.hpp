@@ -56,6 +56,9 @@ class TextLines : public detail::ParsedRecords<LineFile, F> {
 /// @code
 /// from_text_lines({"reviews.txt"}, tokenize, {.sizes = {.sample_size = 64, .target_size = 1}})
 /// @endcode
+/// Use: `from_text_lines({"reviews.txt"}, [](std::string_view line, auto& sample) { sample.x[0] =
+/// static_cast<float>(line.size()); }, {.sizes = {.sample_size = 1, .target_size = 0}})`. Keras:
+/// `TextLineDataset`.
 template <class F>
 [[nodiscard]] auto from_text_lines(std::vector<std::string> paths, F f, TextLinesOptions options) {
   return from_files(std::move(paths), [f, options](const std::string& path) {

@@ -70,6 +70,7 @@ struct TokenShardReader {
 /// @code
 /// from_token_shards({"train.bin"}, {.sequence_length = 256}).shuffle(100'000).batch(32)
 /// @endcode
+/// Use: `from_token_shards({"train.bin"}, {.sequence_length = 256})`. Keras: none.
 template <class Reader = TokenShardReader>
 [[nodiscard]] auto from_token_shards(std::vector<std::string> paths, TokenShardOptions options) {
   return from_files(std::move(paths), Reader{options});

@@ -21,6 +21,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// y = max(x, 0).
+/// Use: `Dense<10, ReLU>`. Keras: `activation="relu"`.
 struct ReLU {
   static constexpr std::string_view name = "relu";
   template <class T>
@@ -36,6 +37,7 @@ struct ReLU {
 };
 
 /// y = min(max(x, 0), 6).
+/// Use: `Dense<10, ReLU6>`. Keras: `activation="relu6"`.
 struct ReLU6 {
   static constexpr std::string_view name = "relu6";
   template <class P>
@@ -57,6 +59,7 @@ struct ReLU6 {
 /// y = x for x > 0, else x * SlopePercent / 100: by default what Keras's layer LeakyReLU does;
 /// LeakyReLU<20> is its function leaky_relu. (Whole percents, as clang++ 14 has no floating-point
 /// template arguments.)
+/// Use: `Dense<10, LeakyReLU<20>>`. Keras: `LeakyReLU(0.2)`.
 template <int SlopePercent = 30>
 struct LeakyReLU {
   static_assert(SlopePercent > 0,
@@ -79,6 +82,7 @@ struct LeakyReLU {
 };
 
 /// y = min(max(x + 3, 0), 6) / 6.
+/// Use: `Dense<10, HardSigmoid>`. Keras: `activation="hard_sigmoid"`.
 struct HardSigmoid {
   static constexpr std::string_view name = "hard_sigmoid";
   template <class P>
@@ -97,6 +101,7 @@ struct HardSigmoid {
 };
 
 /// y = x * HardSigmoid(x).
+/// Use: `Dense<10, HardSiLU>`. Keras: `activation="hard_silu"`.
 struct HardSiLU {
   static constexpr std::string_view name = "hard_silu";
   static constexpr bool gradient_from_input = true;
@@ -112,6 +117,7 @@ struct HardSiLU {
 };
 
 /// y = x / (1 + |x|).
+/// Use: `Dense<10, Softsign>`. Keras: `activation="softsign"`.
 struct Softsign {
   static constexpr std::string_view name = "softsign";
   template <class P>
@@ -151,6 +157,7 @@ LOCKSTEP_KERNEL Logistic<P> logistic(const P& x) {
 }  // namespace detail
 
 /// y = 1 / (1 + e^-x).
+/// Use: `Dense<10, Sigmoid>`. Keras: `activation="sigmoid"`.
 struct Sigmoid {
   static constexpr std::string_view name = "sigmoid";
   template <class P>
@@ -164,6 +171,7 @@ struct Sigmoid {
 };
 
 /// y = tanh x.
+/// Use: `Dense<10, Tanh>`. Keras: `activation="tanh"`.
 struct Tanh {
   static constexpr std::string_view name = "tanh";
   template <class P>
@@ -178,6 +186,7 @@ struct Tanh {
 
 /// y = x / (1 + e^-x), also called swish. Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for
 /// neural network function approximation in reinforcement learning", 2017.
+/// Use: `Dense<10, SiLU>`. Keras: `activation="silu"`.
 struct SiLU {
   static constexpr std::string_view name = "silu";
   static constexpr bool gradient_from_input = true;
@@ -194,6 +203,7 @@ struct SiLU {
 
 /// y = x for x > 0, else e^x - 1. Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network
 /// learning by exponential linear units", ICLR 2016, with alpha = 1.
+/// Use: `Dense<10, ELU>`. Keras: `activation="elu"`.
 struct ELU {
   static constexpr std::string_view name = "elu";
   template <class P>
@@ -209,6 +219,7 @@ struct ELU {
 /// y = scale * x for x > 0, else scale * alpha * (e^x - 1). Klambauer, Unterthiner, Mayr,
 /// Hochreiter, "Self-normalizing neural networks", NIPS 2017. (Infinite in the last 5 % of the
 /// range of T.)
+/// Use: `Dense<10, SELU>`. Keras: `activation="selu"`.
 struct SELU {
   static constexpr std::string_view name = "selu";
   template <class P>
@@ -233,6 +244,7 @@ struct SELU {
 };
 
 /// y = ln(1 + e^x).
+/// Use: `Dense<10, Softplus>`. Keras: `activation="softplus"`.
 struct Softplus {
   static constexpr std::string_view name = "softplus";
   template <class P>
@@ -247,6 +259,7 @@ struct Softplus {
 
 /// y = x * tanh(ln(1 + e^x)). Misra, "Mish: a self regularized non-monotonic activation function",
 /// BMVC 2020.
+/// Use: `Dense<10, Mish>`. Keras: `activation="mish"`.
 struct Mish {
   static constexpr std::string_view name = "mish";
   static constexpr bool gradient_from_input = true;
@@ -278,6 +291,7 @@ struct Mish {
 };
 
 /// y = e^x, or the largest number where that is beyond it.
+/// Use: `Dense<10, Exponential>`. Keras: `activation="exponential"`.
 struct Exponential {
   static constexpr std::string_view name = "exponential";
   template <class P>
@@ -301,6 +315,7 @@ LOCKSTEP_ACTIVATION_INSTANCES(Exponential);
 
 /// y = x/2 * (1 + erf(x / sqrt(2))): x times the probability that a normal number is at most x.
 /// Hendrycks, Gimpel, "Gaussian error linear units (GELUs)", 2016. Keras's default, and PyTorch's.
+/// Use: `Dense<10, GELU>`. Keras: `activation="gelu"`.
 struct GELU {
   static constexpr std::string_view name = "gelu";
   static constexpr bool gradient_from_input = true;
@@ -317,6 +332,7 @@ struct GELU {
 
 /// y = x/2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): GPT-2's, Keras's with approximate=True.
 /// It differs from GELU by up to 5e-4.
+/// Use: `Dense<10, GELUTanh>`. Keras: `gelu(approximate=True)`.
 struct GELUTanh {
   static constexpr std::string_view name = "gelu_tanh";
   static constexpr bool gradient_from_input = true;
@@ -359,6 +375,7 @@ LOCKSTEP_ACTIVATION_INSTANCES(GELUTanh);
 /// y = Function(x), element by element, for samples of any shape: `Activation<ReLU>`. If the
 /// layer before has a WithActivation (Dense, Conv2D, BatchNormalization) and no activation yet, the
 /// model fuses the two: this costs no more than giving that layer the activation as a parameter.
+/// Use: `Activation<ReLU>`: Shape<10> -> Shape<10>.
 template <class Function>
 struct Activation {
   static_assert(ActivationFunction<Function>,
@@ -398,6 +415,7 @@ struct Activation {
 
 /// y_c = exp(x_c) / sum of exp(x) over the last dimension, for samples of any shape. (With a loss
 /// from logits leave it out: that loses no digits.)
+/// Use: `Softmax`: Shape<10> -> Shape<10>.
 struct Softmax {
   static constexpr std::string_view name = "softmax";
   static constexpr bool keeps_padding = true;

@@ -18,6 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// of all values of a sample, in the mean over the samples, is added to the loss, in training and
 /// in evaluate. As in Keras, that of the tokens of a sequence is summed, masked or not. A training
 /// step with it sums two numbers over the ranks once more: all of them must make it.
+/// Use: `ActivityRegularization<L2{0.01}>`: Shape<10> -> Shape<10>.
 template <Regularizer Penalty>
 struct ActivityRegularization {
   static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0,

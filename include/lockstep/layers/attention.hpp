@@ -301,6 +301,9 @@ LOCKSTEP_EXTERN_DOUBLE(class AttentionWork<double>);
 /// Sequences of more than 256 positions keep two numbers for each query and head for backward
 /// instead of all of its probabilities. What dropout drops depends on the seed, the step, the
 /// layer, the sample's index in the dataset, head and positions alone.
+/// Use: `MultiHeadAttention<4, 8>`: Sequence<10, 32> -> Sequence<10, 32>; query/kernel (32, 4, 8),
+/// query/bias (4, 8), key/kernel (32, 4, 8), key/bias (4, 8), value/kernel (32, 4, 8), value/bias
+/// (4, 8), attention_output/kernel (4, 8, 32), attention_output/bias (32).
 template <std::size_t Heads, std::size_t KeyDim,
           MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
 struct MultiHeadAttention {

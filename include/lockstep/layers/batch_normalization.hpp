@@ -126,6 +126,8 @@ struct BatchNormalizationOptions {
 ///
 /// `Activation` is applied to y in the same pass. (A model does the same with an Activation layer
 /// that follows.)
+/// Use: `BatchNormalization<>`: Shape<28, 28, 16> -> Shape<28, 28, 16>; gamma (16), beta (16); not
+/// trained: moving_mean (16), moving_variance (16).
 template <class Activation = Linear,
           BatchNormalizationOptions Options = BatchNormalizationOptions{}>
   requires the_activation_stands_before_the_options<Activation>

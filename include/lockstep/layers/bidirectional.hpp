@@ -86,6 +86,10 @@ consteval auto bidirectional_variables() {
 ///                        Bidirectional<LSTM<64, LSTMOptions{.return_sequences = true}>>,
 ///                        Bidirectional<LSTM<64>>, Dense<1>>;
 /// @endcode
+/// Use: `Bidirectional<LSTM<8>>`: Sequence<10, 4> -> Shape<16>; forward_lstm/lstm_cell/kernel (4,
+/// 32), forward_lstm/lstm_cell/recurrent_kernel (8, 32), forward_lstm/lstm_cell/bias (32),
+/// backward_lstm/lstm_cell/kernel (4, 32), backward_lstm/lstm_cell/recurrent_kernel (8, 32),
+/// backward_lstm/lstm_cell/bias (32).
 template <class L, MergeMode Merge = MergeMode::concat>
 struct Bidirectional {
   static_assert(detail::is_recurrent<L>,

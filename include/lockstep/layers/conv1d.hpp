@@ -44,6 +44,7 @@ concept DividedByGroups = TokenOf<In>::size % Groups == 0;
 /// features>; as usual with neural networks it is a cross-correlation. Output: Sequence<T',
 /// Filters>. The mask of x ends here. Variables: kernel [Kernel x features / groups x Filters] and
 /// bias [Filters].
+/// Use: `Conv1D<8, 3, ReLU>`: Sequence<10, 4> -> Sequence<8, 8>; kernel (3, 4, 8), bias (8).
 template <std::size_t Filters, std::size_t Kernel, class Activation = Linear,
           Conv1DOptions Options = Conv1DOptions{}>
   requires the_activation_stands_before_the_options<Activation>

@@ -223,6 +223,8 @@ struct Conv2DOptions {
 /// width, channels>; as usual with neural networks it is a cross-correlation. `Kernel` is an extent
 /// or {height, width}. Variables: kernel [height x width x channels of a group x filters] and bias
 /// [filters].
+/// Use: `Conv2D<32, 3, ReLU>`: Shape<28, 28, 1> -> Shape<26, 26, 32>; kernel (3, 3, 1, 32), bias
+/// (32).
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           Conv2DOptions Options = Conv2DOptions{}>
   requires the_activation_stands_before_the_options<Activation>
@@ -309,6 +311,7 @@ struct DepthwiseConv2DOptions {
 /// channels>: channel c * depth_multiplier + j of the output is channel c of the input convolved
 /// with its kernel j. `Kernel` is an extent or {height, width}. Variables: kernel [height x width x
 /// channels x depth_multiplier] and bias [channels * depth_multiplier].
+/// Use: `DepthwiseConv2D<3>`: Shape<28, 28, 8> -> Shape<26, 26, 8>; kernel (3, 3, 8, 1), bias (8).
 template <Extent2D Kernel, class Activation = Linear,
           DepthwiseConv2DOptions Options = DepthwiseConv2DOptions{}>
   requires the_activation_stands_before_the_options<Activation>
@@ -394,6 +397,8 @@ struct SeparableConv2DOptions {
 /// of shape Shape<height, width, channels>. `Kernel` is an extent or {height, width}. Variables:
 /// depthwise_kernel [height x width x channels x depth_multiplier], pointwise_kernel [1 x 1 x
 /// channels * depth_multiplier x filters] and bias [filters].
+/// Use: `SeparableConv2D<16, 3>`: Shape<28, 28, 8> -> Shape<26, 26, 16>; depthwise_kernel (3, 3, 8,
+/// 1), pointwise_kernel (1, 1, 8, 16), bias (16).
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           SeparableConv2DOptions Options = SeparableConv2DOptions{}>
   requires the_activation_stands_before_the_options<Activation>

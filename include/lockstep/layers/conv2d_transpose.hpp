@@ -107,6 +107,8 @@ concept FittingOutputPadding =
 /// if the kernel is larger. With output_padding it has (extent - 1) * stride + kernel of them, less
 /// twice half of the kernel with Padding::same, and those of output_padding. Variables: kernel
 /// [height x width x filters x channels] and bias [filters].
+/// Use: `Conv2DTranspose<8, 3, ReLU, Conv2DTransposeOptions{.stride = 2, .padding =
+/// Padding::same}>`: Shape<7, 7, 16> -> Shape<14, 14, 8>; kernel (3, 3, 8, 16), bias (8).
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           Conv2DTransposeOptions Options = Conv2DTransposeOptions{}>
   requires the_activation_stands_before_the_options<Activation>

@@ -32,6 +32,7 @@ struct DenseOptions {
 
 /// y = Activation(x W + b), for samples of shape Shape<inputs>. Variables: the kernel W, [inputs x
 /// units], and the bias b, [units].
+/// Use: `Dense<10, ReLU>`: Shape<20> -> Shape<10>; kernel (20, 10), bias (10).
 template <std::size_t Units, class Activation = Linear, DenseOptions Options = DenseOptions{}>
   requires the_activation_stands_before_the_options<Activation>
 struct Dense {

@@ -45,6 +45,7 @@ struct DropoutMask {
 /// Value f of a sample is kept where number f of RandomStream(context.random_key(sample)) is at
 /// least Rate * 2^32. So what is dropped depends on the seed, the step, the layer and the sample's
 /// index in the dataset, and neither on the number of replicas nor on the instruction set.
+/// Use: `Dropout<0.5>`: Shape<10> -> Shape<10>.
 template <Probability Rate>
 struct Dropout : detail::RandomFactorLayer<detail::DropoutMask<Rate>> {
   static_assert(Rate.value >= 0 && Rate.value <= 1,
@@ -56,6 +57,7 @@ struct Dropout : detail::RandomFactorLayer<detail::DropoutMask<Rate>> {
 /// As Dropout, but for each feature of a Sequence<T, features> as a whole: neighbouring positions
 /// know too much of one another. Tompson et al., "Efficient object localization using convolutional
 /// networks", CVPR 2015.
+/// Use: `SpatialDropout1D<0.2>`: Sequence<10, 4> -> Sequence<10, 4>.
 template <Probability Rate>
 struct SpatialDropout1D {
   static_assert(Rate.value >= 0 && Rate.value <= 1,
@@ -121,6 +123,7 @@ struct SpatialDropout1D {
 /// channels> is zero in all pixels with probability Rate and divided by 1 - Rate otherwise; in
 /// inference it is left alone. Tompson et al., "Efficient object localization using convolutional
 /// networks", CVPR 2015. Random numbers as in Dropout, one for each channel.
+/// Use: `SpatialDropout2D<0.2>`: Shape<28, 28, 8> -> Shape<28, 28, 8>.
 template <Probability Rate>
 struct SpatialDropout2D {
   static_assert(Rate.value >= 0 && Rate.value <= 1,
@@ -192,6 +195,7 @@ struct GaussianFactors {
 /// In training each value is multiplied with a number of mean 1 and standard deviation sqrt(Rate /
 /// (1 - Rate)), those of Dropout's factors; in inference it is left alone. For samples of any
 /// shape: `GaussianDropout<0.2>`. Random numbers as in GaussianNoise.
+/// Use: `GaussianDropout<0.2>`: Shape<10> -> Shape<10>.
 template <Probability Rate>
 struct GaussianDropout : detail::RandomFactorLayer<detail::GaussianFactors<Rate>> {
   static_assert(
@@ -208,6 +212,7 @@ struct GaussianDropout : detail::RandomFactorLayer<detail::GaussianFactors<Rate>
 /// The numbers are those of RandomNormal (kernels/random_normal.hpp) with
 /// context.random_key(sample). So they depend on the seed, the step, the layer and the sample's
 /// index in the dataset, and not on the number of replicas.
+/// Use: `GaussianNoise<0.1>`: Shape<10> -> Shape<10>.
 template <Number Stddev>
 struct GaussianNoise {
   static_assert(Stddev.value >= 0,

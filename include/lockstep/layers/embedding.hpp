@@ -64,6 +64,7 @@ LOCKSTEP_EXTERN_DOUBLE(void read_ids<double>(TensorView<const double>, std::size
 /// An id that is no whole number, or out of range, ends the training with an error that names it.
 /// With mask_zero the positions of id 0 are masked: attention and recurrence pass them over, and
 /// losses and metrics do not count them.
+/// Use: `Embedding<1000, 16>`: Shape<20> -> Sequence<20, 16>; embeddings (1000, 16).
 template <std::size_t Vocabulary, std::size_t Width, EmbeddingOptions Options = EmbeddingOptions{}>
 struct Embedding {
   static_assert(Vocabulary > 0 && Width > 0,
@@ -145,6 +146,8 @@ struct PositionEmbeddingOptions {
 /// y[t] = x[t] + embeddings[t], for a Sequence<T, width> of at most MaxPositions positions.
 /// Variable: embeddings [MaxPositions x width], of which the first T rows are used. Keras Hub's
 /// PositionEmbedding with the sum that follows it; the wpe of GPT-2.
+/// Use: `PositionEmbedding<20>`: Sequence<20, 16> -> Sequence<20, 16>; embeddings (20, 16). Keras:
+/// none (KerasHub has it).
 template <std::size_t MaxPositions, PositionEmbeddingOptions Options = PositionEmbeddingOptions{}>
 struct PositionEmbedding {
   static constexpr std::string_view name = "position_embedding";

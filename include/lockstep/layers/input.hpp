@@ -11,6 +11,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The first layer of a model: the shape of one sample, e.g. Input<28, 28>. It computes nothing.
+/// Use: `Input<28, 28>`: Shape<28, 28> -> Shape<28, 28>.
 template <std::size_t... Extents>
 struct Input {
   static_assert(sizeof...(Extents) > 0,
@@ -30,6 +31,7 @@ template <std::size_t... Extents>
 inline constexpr bool is_input<Input<Extents...>> = true;
 
 /// y = x, for nothing: a branch of Parallel that hands its input on.
+/// Use: `Identity`: Shape<10> -> Shape<10>.
 struct Identity {
   static constexpr std::string_view name = "identity";
   static constexpr bool aliases_input = true;

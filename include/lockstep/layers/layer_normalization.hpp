@@ -154,6 +154,7 @@ struct LayerNormalizationOptions {
 /// those over the last dimension of each sample, of any shape; the same in training and inference.
 /// Variables: gamma and beta [channels]. Ba, Kiros, Hinton, "Layer normalization", arXiv
 /// 1607.06450, 2016.
+/// Use: `LayerNormalization<>`: Shape<10> -> Shape<10>; gamma (10), beta (10).
 template <LayerNormalizationOptions Options = LayerNormalizationOptions{}>
 struct LayerNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of LayerNormalization must be above 0");
@@ -215,6 +216,7 @@ struct RMSNormalizationOptions {
 /// y = scale * x / sqrt(mean of x^2 + epsilon), where the mean is that over the last dimension of
 /// each sample, of any shape; the same in training and inference. Variable: scale [channels].
 /// Zhang, Sennrich, "Root mean square layer normalization", NeurIPS 2019.
+/// Use: `RMSNormalization<>`: Shape<10> -> Shape<10>; scale (10).
 template <RMSNormalizationOptions Options = RMSNormalizationOptions{}>
 struct RMSNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of RMSNormalization must be above 0");
@@ -291,6 +293,7 @@ struct GroupNormalizationOptions {
 /// Sequence, over all positions, masked or not); the same in training and inference. `Groups`
 /// divides the number of channels; -1 is a group for each channel (instance normalisation).
 /// Variables: gamma and beta [channels]. Wu, He, "Group normalization", ECCV 2018.
+/// Use: `GroupNormalization<4>`: Shape<28, 28, 16> -> Shape<28, 28, 16>; gamma (16), beta (16).
 template <int Groups = 32, GroupNormalizationOptions Options = GroupNormalizationOptions{}>
 struct GroupNormalization {
   static_assert(Groups > 0 || Groups == -1,

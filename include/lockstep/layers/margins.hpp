@@ -84,6 +84,7 @@ void shift_tokens(TensorView<const T> from, TensorView<T> to, std::size_t pad, s
 
 /// Left tokens of zeros before a Sequence<T, features> and Right behind it; `ZeroPadding1D<2>`: 2
 /// at both ends. The mask ends here.
+/// Use: `ZeroPadding1D<2>`: Sequence<10, 4> -> Sequence<14, 4>.
 template <std::size_t Left = 1, std::size_t Right = Left>
 struct ZeroPadding1D {
   static constexpr std::string_view name = "zero_padding1d";
@@ -113,6 +114,7 @@ struct ZeroPadding1D {
 
 /// A Sequence<T, features> without its first Left and its last Right tokens; `Cropping1D<2>`: 2 at
 /// both ends. The mask ends here.
+/// Use: `Cropping1D<2>`: Sequence<10, 4> -> Sequence<6, 4>.
 template <std::size_t Left = 1, std::size_t Right = Left>
 struct Cropping1D {
  private:
@@ -158,6 +160,7 @@ constexpr auto zero_padding_output() {
 
 /// Puts zeros around samples of shape Shape<height, width, channels>: `ZeroPadding2D<1>`,
 /// `ZeroPadding2D<Margins2D{0, 1, 0, 1}>` (top, bottom, left, right).
+/// Use: `ZeroPadding2D<1>`: Shape<28, 28, 1> -> Shape<30, 30, 1>.
 template <Margins2D Margins = 1>
 struct ZeroPadding2D {
   static constexpr std::string_view name = "zero_padding2d";
@@ -207,6 +210,7 @@ constexpr auto cropping_output() {
 
 /// Takes rows and columns off samples of shape Shape<height, width, channels>: `Cropping2D<1>`,
 /// `Cropping2D<Margins2D{0, 1, 0, 1}>` (top, bottom, left, right).
+/// Use: `Cropping2D<2>`: Shape<28, 28, 1> -> Shape<24, 24, 1>.
 template <Margins2D Margins = 0>
 struct Cropping2D {
   static constexpr std::string_view name = "cropping2d";

@@ -26,6 +26,7 @@ struct MaskValue {
 /// @code
 /// using Net = Sequential<Input<28, 3>, ToSequence, Masking<>, LSTM<64>, Dense<10>>;
 /// @endcode
+/// Use: `Masking<>`: Sequence<10, 4> -> Sequence<10, 4>.
 template <MaskValue Value = 0.0>
 struct Masking {
   static constexpr std::string_view name = "masking";

@@ -167,6 +167,7 @@ struct AverageOperation {
 /// channels>. `Pool` is an extent or {height, width}, 2 by default, and so is the stride in
 /// PoolingOptions, by default that of the pool. With Padding::same what lies outside the image is
 /// no candidate. The gradient goes to the first of equal maxima. NaN stays visible.
+/// Use: `MaxPooling2D<>`: Shape<28, 28, 8> -> Shape<14, 14, 8>.
 template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
 struct MaxPooling2D : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, detail::MaxOperation> {
   static constexpr std::string_view name = "max_pooling2d";
@@ -177,6 +178,7 @@ struct MaxPooling2D : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, det
 /// is an extent or {height, width}, 2 by default, and so is the stride in PoolingOptions, by
 /// default that of the pool. With Padding::same it is the mean of what lies inside the image, as in
 /// TensorFlow.
+/// Use: `AveragePooling2D<3, PoolingOptions{.stride = 2}>`: Shape<28, 28, 8> -> Shape<13, 13, 8>.
 template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
 struct AveragePooling2D
     : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, detail::AverageOperation> {
@@ -186,12 +188,14 @@ struct AveragePooling2D
 
 /// The largest value of each channel: Shape<channels> from samples of shape Shape<height, width,
 /// channels>. The gradient goes to the first of equal maxima.
+/// Use: `GlobalMaxPooling2D`: Shape<7, 7, 8> -> Shape<8>.
 struct GlobalMaxPooling2D : detail::PoolingLayer<detail::GlobalPooling2D, detail::MaxOperation> {
   static constexpr std::string_view name = "global_max_pooling2d";
   static constexpr std::string_view class_name = "GlobalMaxPooling2D";
 };
 
 /// The mean of each channel: Shape<channels> from samples of shape Shape<height, width, channels>.
+/// Use: `GlobalAveragePooling2D`: Shape<7, 7, 8> -> Shape<8>.
 struct GlobalAveragePooling2D
     : detail::PoolingLayer<detail::GlobalPooling2D, detail::AverageOperation> {
   static constexpr std::string_view name = "global_average_pooling2d";

@@ -138,6 +138,7 @@ struct Pooling1D {
 
 /// The largest value of each window of positions, for each feature of a Sequence<T, features>; what
 /// lies beyond the sequence does not count. The mask ends here.
+/// Use: `MaxPooling1D<>`: Sequence<10, 4> -> Sequence<5, 4>.
 template <std::size_t Pool = 2, Pooling1DOptions Options = Pooling1DOptions{}>
 struct MaxPooling1D : detail::Pooling1D<Pool, Options, detail::MaxOperation> {
   static constexpr std::string_view name = "max_pooling1d";
@@ -146,6 +147,7 @@ struct MaxPooling1D : detail::Pooling1D<Pool, Options, detail::MaxOperation> {
 
 /// The mean of each window of positions, for each feature of a Sequence<T, features>; what lies
 /// beyond the sequence does not count. The mask ends here.
+/// Use: `AveragePooling1D<>`: Sequence<10, 4> -> Sequence<5, 4>.
 template <std::size_t Pool = 2, Pooling1DOptions Options = Pooling1DOptions{}>
 struct AveragePooling1D : detail::Pooling1D<Pool, Options, detail::AverageOperation> {
   static constexpr std::string_view name = "average_pooling1d";
@@ -154,6 +156,7 @@ struct AveragePooling1D : detail::Pooling1D<Pool, Options, detail::AverageOperat
 
 /// The largest value of each feature over all positions, masked ones too, as in Keras:
 /// Shape<features> from a Sequence<T, features>.
+/// Use: `GlobalMaxPooling1D`: Sequence<10, 4> -> Shape<4>.
 struct GlobalMaxPooling1D {
   static constexpr std::string_view name = "global_max_pooling1d";
   static constexpr std::string_view class_name = "GlobalMaxPooling1D";
@@ -191,6 +194,7 @@ struct GlobalMaxPooling1D {
 
 /// The mean of each feature over the positions that are not masked: Shape<features> from a
 /// Sequence<T, features>. Zero where all of them are masked. (Keras divides by zero there.)
+/// Use: `GlobalAveragePooling1D`: Sequence<10, 4> -> Shape<4>.
 struct GlobalAveragePooling1D {
   static constexpr std::string_view name = "global_average_pooling1d";
   static constexpr std::string_view class_name = "GlobalAveragePooling1D";

@@ -16,6 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// y = x * Scale + Offset, for samples of any shape: `Rescaling<1.0 / 127.5, -1.0>` takes bytes to
 /// [-1, 1].
+/// Use: `Rescaling<1.0 / 255>`: Shape<28, 28> -> Shape<28, 28>.
 template <Number Scale, Number Offset = 0.0>
 struct Rescaling {
   static constexpr std::string_view name = "rescaling";

@@ -55,6 +55,7 @@ struct ReshapingLayer {
 }  // namespace detail
 
 /// Sees each sample as Shape<size>, in row-major order. Costs nothing; a Sequence is copied.
+/// Use: `Flatten`: Shape<7, 7, 8> -> Shape<392>.
 struct Flatten : detail::ReshapingLayer {
   static constexpr std::string_view name = "flatten";
   template <class In>
@@ -63,6 +64,7 @@ struct Flatten : detail::ReshapingLayer {
 
 /// Sees each sample as another shape of the same size, in row-major order: `Reshape<28, 28, 1>`.
 /// Costs nothing; a Sequence is copied.
+/// Use: `Reshape<28, 28, 1>`: Shape<28, 28> -> Shape<28, 28, 1>.
 template <std::size_t... Extents>
 struct Reshape : detail::ReshapingLayer {
   static constexpr std::string_view name = "reshape";
@@ -102,6 +104,7 @@ struct SequenceOfShape<Shape<Positions, Extents...>> {
 /// @code
 /// using Net = Sequential<Input<28, 28>, ToSequence, LSTM<64>, Dense<10>>;
 /// @endcode
+/// Use: `ToSequence`: Shape<28, 28> -> Sequence<28, 28>. Keras: none.
 struct ToSequence {
   static constexpr std::string_view name = "to_sequence";
   static constexpr bool takes_sequences = true;
@@ -156,6 +159,7 @@ concept InputOfRank = detail::has_rank<Position, In, Rank>;
 
 /// Dimension i of the output is dimension Dims[i] of the input; the first dimension of a sample is
 /// 1, as in Keras: `Permute<2, 1>` transposes.
+/// Use: `Permute<2, 1>`: Shape<4, 6> -> Shape<6, 4>.
 template <std::size_t... Dims>
 struct Permute {
   static_assert(detail::is_permutation<Dims...>(),
@@ -213,6 +217,7 @@ struct Permute {
 };
 
 /// A Sequence<Count, D> whose tokens are all equal to the sample, a Shape<D>.
+/// Use: `RepeatVector<3>`: Shape<10> -> Sequence<3, 10>.
 template <std::size_t Count>
 struct RepeatVector {
   static_assert(Count > 0, "lockstep: RepeatVector needs at least one token");
@@ -271,6 +276,7 @@ concept HoldsSlice = (Begin + Count <= In::size);
 ///     Parallel<Concatenate, Slice<0, 3>, Sequential<Slice<3, 1>, Embedding<10, 8>, Flatten>>,
 ///     Dense<1>>;
 /// @endcode
+/// Use: `Slice<2, 3>`: Shape<10> -> Shape<3>. Keras: none (a functional model has several inputs).
 template <std::size_t Begin, std::size_t Count>
 struct Slice {
   static_assert(Count > 0, "lockstep: Slice<Begin, Count> needs a count of at least 1");

@@ -75,6 +75,8 @@ struct SimpleRNNCell {
 /// in Keras: simple_rnn_cell/kernel W [features x Units], simple_rnn_cell/recurrent_kernel U [Units
 /// x Units], simple_rnn_cell/bias b [Units]. Elman, "Finding structure in time", Cognitive Science
 /// 14 (2), 1990.
+/// Use: `SimpleRNN<8>`: Sequence<10, 4> -> Shape<8>; simple_rnn_cell/kernel (4, 8),
+/// simple_rnn_cell/recurrent_kernel (8, 8), simple_rnn_cell/bias (8).
 template <std::size_t Units, SimpleRNNOptions Options = SimpleRNNOptions{}, class Activation = Tanh>
   requires the_options_stand_before_the_activation<Activation>
 struct SimpleRNN : detail::RecurrentLayer<detail::SimpleRNNCell<Activation>, Units, Options> {
@@ -148,6 +150,8 @@ struct GRUCell {
 /// [2 x 3 Units] (b, d), without reset_after [3 Units]; gates in the order z, r, g. Cho et al.,
 /// "Learning phrase representations using RNN encoder-decoder for statistical machine translation",
 /// EMNLP 2014.
+/// Use: `GRU<8>`: Sequence<10, 4> -> Shape<8>; gru_cell/kernel (4, 24), gru_cell/recurrent_kernel
+/// (8, 24), gru_cell/bias (2, 24).
 template <std::size_t Units, GRUOptions Options = GRUOptions{}, class Activation = Tanh,
           class RecurrentActivation = Sigmoid>
   requires the_options_stand_before_the_activation<Activation>
@@ -248,6 +252,8 @@ struct LSTMCell {
 /// using Net = Sequential<Input<200>, Embedding<20000, 128>,
 ///                        LSTM<64, LSTMOptions{.return_sequences = true}>, LSTM<64>, Dense<1>>;
 /// @endcode
+/// Use: `LSTM<8>`: Sequence<10, 4> -> Shape<8>; lstm_cell/kernel (4, 32),
+/// lstm_cell/recurrent_kernel (8, 32), lstm_cell/bias (32).
 template <std::size_t Units, LSTMOptions Options = LSTMOptions{}, class Activation = Tanh,
           class RecurrentActivation = Sigmoid>
   requires the_options_stand_before_the_activation<Activation>

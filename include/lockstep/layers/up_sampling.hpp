@@ -20,6 +20,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Each token of a Sequence<T, features> Size times, one after the other. The mask ends here.
+/// Use: `UpSampling1D<2>`: Sequence<10, 4> -> Sequence<20, 4>.
 template <std::size_t Size = 2>
 struct UpSampling1D {
   static_assert(Size > 0, "lockstep: the size of UpSampling1D must be at least 1");
@@ -82,6 +83,7 @@ constexpr auto up_sampling_output() {
 
 /// `Size` times the rows and columns of samples of shape Shape<height, width, channels>; it is a
 /// number for both or {rows, columns}, 2 by default.
+/// Use: `UpSampling2D<2>`: Shape<7, 7, 8> -> Shape<14, 14, 8>.
 template <Extent2D Size = 2, UpSampling2DOptions Options = UpSampling2DOptions{}>
 struct UpSampling2D {
   static_assert(Size.height > 0 && Size.width > 0,

@@ -24,6 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   from probabilities p:  -s log q - (1 - s) log(1 - q),   q = p clipped to [1e-7, 1 - 1e-7]
 ///
 /// The gradient through a clipped q is 0.
+/// Use: `BinaryCrossentropy{.from_logits = true}`.
 struct BinaryCrossentropy {
   bool from_logits = false;    ///< true: the model ends without sigmoid
   double label_smoothing = 0;  ///< in [0, 1]
@@ -68,6 +69,7 @@ struct BinaryCrossentropy {
 /// These are Keras 2's formulas. Targets are not checked: the gradient follows the formula even
 /// where y does not sum to 1, and is 0 through a clipped q_i. For class labels use
 /// SparseCategoricalCrossentropy.
+/// Use: `CategoricalCrossentropy{.from_logits = true, .label_smoothing = 0.1}`.
 struct CategoricalCrossentropy {
   bool from_logits = false;    ///< true: the model ends without softmax
   double label_smoothing = 0;  ///< in [0, 1]
@@ -115,6 +117,7 @@ struct CategoricalCrossentropy {
 /// These are Keras 2's formulas; it too divides the clipped probabilities by their sum. Prefer
 /// logits: they lose no digits. A NaN in a prediction makes the loss NaN. A label that is no class
 /// throws BadTarget before anything is written.
+/// Use: `SparseCategoricalCrossentropy{.from_logits = true}`.
 struct SparseCategoricalCrossentropy {
   bool from_logits = false;  ///< true: the model ends without softmax
   std::optional<int> ignore_class =
@@ -166,6 +169,7 @@ struct SparseCategoricalCrossentropy {
 /// Sum over the classes of y log(y / p), for distributions y (targets) and p (predictions, a flat
 /// output). In nats. Both are clipped to [1e-7, 1], as in Keras; the gradient through a clipped p
 /// is 0.
+/// Use: `KLDivergence{}`.
 struct KLDivergence {
   static constexpr std::string_view name = "kl_divergence";
   template <class Out>

@@ -24,6 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// else 1. In c, p is clipped to [1e-7, 1 - 1e-7], also where it comes from a logit, as in Keras;
 /// the gradient through a clipped p is 0. (T. Lin and others, Focal Loss for Dense Object
 /// Detection, 2017.)
+/// Use: `BinaryFocalCrossentropy{.gamma = 2}`.
 struct BinaryFocalCrossentropy {
   bool apply_class_balancing = false;
   double alpha = 0.25;         ///< weight of the answer 1, in [0, 1]; the answer 0 has 1 - alpha
@@ -93,6 +94,7 @@ inline detail::LossTerm BinaryFocalCrossentropy::of_probability(double p, double
 /// label_smoothing / n, and q is the softmax of the logits, or the probabilities divided by their
 /// sum, clipped to [1e-7, 1 - 1e-7]; the gradient through a clipped q_i is 0. Keras's formulas. (T.
 /// Lin and others, Focal Loss for Dense Object Detection, 2017.)
+/// Use: `CategoricalFocalCrossentropy{.alpha = 0.25}`.
 struct CategoricalFocalCrossentropy {
   double alpha = 0.25;         ///< factor of all classes; class_weight weighs single ones
   double gamma = 2;            ///< at least 0; with 0, alpha times CategoricalCrossentropy

@@ -18,6 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Mean over the outputs of a row of max(1 - y p, 0), for predictions p and targets y of -1 and 1.
 /// A target of 0 means -1, so that 0 and 1 may be given. (Keras does so only in batches that hold
 /// nothing but 0 and 1; here a row does not depend on the others.)
+/// Use: `Hinge{}`.
 struct Hinge : detail::MeanOverOutputs<Hinge> {
   static constexpr std::string_view name = "hinge";
 
@@ -30,6 +31,7 @@ struct Hinge : detail::MeanOverOutputs<Hinge> {
 /// Mean over the outputs of a row of max(1 - y p, 0)^2, for predictions p and targets y of -1 and
 /// 1. A target of 0 means -1, so that 0 and 1 may be given. (Keras does so only in batches that
 /// hold nothing but 0 and 1; here a row does not depend on the others.)
+/// Use: `SquaredHinge{}`.
 struct SquaredHinge : detail::MeanOverOutputs<SquaredHinge> {
   static constexpr std::string_view name = "squared_hinge";
 
@@ -44,6 +46,7 @@ struct SquaredHinge : detail::MeanOverOutputs<SquaredHinge> {
 /// p: right is sum_i y_i p_i, the score of the class, and largest is max_i (1 - y_i) p_i, the
 /// highest of the others (or 0, if that is more), as in Keras. Of equal scores the first has the
 /// gradient.
+/// Use: `CategoricalHinge{}`.
 struct CategoricalHinge {
   static constexpr std::string_view name = "categorical_hinge";
   template <class Out>

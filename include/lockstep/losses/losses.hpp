@@ -35,6 +35,7 @@ struct OutputLoss {
 };
 
 /// `output_loss<10, 14>(MeanSquaredError{}, 0.5)`: half of the loss of the outputs 10 to 13.
+/// Use: `output_loss<10, 14>(MeanSquaredError{}, 0.5)`. Keras: none.
 template <std::size_t Begin, std::size_t End, class L>
 [[nodiscard]] OutputLoss<Begin, End, L> output_loss(L loss, double weight = 1) {
   return {std::move(loss), weight};
@@ -51,6 +52,8 @@ template <std::size_t Begin, std::size_t End, class L>
 /// Outputs of which no part has a loss are not trained. Where a part ignores a row, the others
 /// still count; the mean is over all rows. (In Keras, that part has a mean of its own.)
 /// OutputMetric gives the figures of a part, its loss among them.
+/// Use: `Losses{output_loss<0, 10>(SparseCategoricalCrossentropy{}), output_loss<10, 14>(Huber{},
+/// 0.5)}`. Keras: `loss={...}, loss_weights={...}`.
 template <class... Parts>
 class Losses {
  public:

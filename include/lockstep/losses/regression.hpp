@@ -19,6 +19,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Mean over the outputs of a sample of (prediction - target)^2, for targets of the output's shape.
 /// The gradient is 2 (prediction - target) / outputs.
+/// Use: `MeanSquaredError{}`.
 struct MeanSquaredError {
   static constexpr std::string_view name = "mean_squared_error";
   template <class Out>
@@ -34,6 +35,7 @@ struct MeanSquaredError {
 
 /// Mean over the outputs of a row of |prediction - target|, for targets of the output's shape. The
 /// gradient is 0 where they are equal.
+/// Use: `MeanAbsoluteError{}`.
 struct MeanAbsoluteError : detail::MeanOverOutputs<MeanAbsoluteError> {
   static constexpr std::string_view name = "mean_absolute_error";
 
@@ -45,6 +47,7 @@ struct MeanAbsoluteError : detail::MeanOverOutputs<MeanAbsoluteError> {
 
 /// 100 times the mean over the outputs of a row of |prediction - target| / max(|target|, 1e-7), as
 /// in Keras: a target of 0 makes it very large.
+/// Use: `MeanAbsolutePercentageError{}`.
 struct MeanAbsolutePercentageError : detail::MeanOverOutputs<MeanAbsolutePercentageError> {
   static constexpr std::string_view name = "mean_absolute_percentage_error";
 
@@ -58,6 +61,7 @@ struct MeanAbsolutePercentageError : detail::MeanOverOutputs<MeanAbsolutePercent
 /// Mean over the outputs of a row of (log(p + 1) - log(y + 1))^2 for a prediction p and a target y,
 /// of which Keras takes max(p, 1e-7) and max(y, 1e-7): for numbers that are not negative. The
 /// gradient is 0 where the prediction is below 1e-7.
+/// Use: `MeanSquaredLogarithmicError{}`.
 struct MeanSquaredLogarithmicError : detail::MeanOverOutputs<MeanSquaredLogarithmicError> {
   static constexpr std::string_view name = "mean_squared_logarithmic_error";
 
@@ -71,6 +75,7 @@ struct MeanSquaredLogarithmicError : detail::MeanOverOutputs<MeanSquaredLogarith
 /// Mean over the outputs of a row of log(cosh(prediction - target)): e^2 / 2 for a small error e,
 /// and |e| - log 2 for a large one. Computed as |e| + log(1 + exp(-2 |e|)) - log 2, which does not
 /// overflow.
+/// Use: `LogCosh{}`.
 struct LogCosh : detail::MeanOverOutputs<LogCosh> {
   static constexpr std::string_view name = "log_cosh";
 
@@ -83,6 +88,7 @@ struct LogCosh : detail::MeanOverOutputs<LogCosh> {
 /// Mean over the outputs of a row of e^2 / 2 where |e| <= delta, and of delta |e| - delta^2 / 2
 /// beyond, with e = prediction - target: squares for small errors, and no weight for outliers. (P.
 /// Huber, Robust Estimation of a Location Parameter, 1964.)
+/// Use: `Huber{.delta = 2}`.
 struct Huber {
   double delta = 1;  ///< above 0
 
@@ -104,6 +110,7 @@ struct Huber {
 /// Mean over the outputs of a row of p - y log(p + 1e-7), for predictions p above 0 and targets y
 /// that are counts: the negative logarithm of the Poisson probability without what depends on y
 /// alone.
+/// Use: `Poisson{}`.
 struct Poisson : detail::MeanOverOutputs<Poisson> {
   static constexpr std::string_view name = "poisson";
 
@@ -145,6 +152,7 @@ CosineParts cosine_parts(TensorView<const T> predictions, TensorView<const T> ta
 /// Minus the cosine of the angle between a row's predictions and its targets, over all outputs of
 /// the row: -1 where they have one direction, 1 where they have opposite ones, and 0 where one is
 /// zero.
+/// Use: `CosineSimilarity{}`.
 struct CosineSimilarity {
   static constexpr std::string_view name = "cosine_similarity";
   template <class Out>

@@ -28,6 +28,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   n > 1    n        categorical: the largest output is where the largest target is
 ///
 /// Of equal outputs the first counts as the largest. Other widths throw DataError.
+/// Use: `Accuracy{}`. Keras: `metrics=["accuracy"]`.
 struct Accuracy {
   static constexpr std::string_view name = "accuracy";
   static constexpr std::size_t state_size = 2;  // right answers, samples
@@ -47,6 +48,7 @@ struct Accuracy {
 
 /// The share of outputs of all samples that are above the threshold exactly when their target is 1;
 /// for logits, a threshold of 0 means probability 0.5.
+/// Use: `BinaryAccuracy{.threshold = 0}`.
 struct BinaryAccuracy {
   double threshold = 0.5;
 
@@ -142,18 +144,22 @@ struct TopKAccuracy {
 }  // namespace detail
 
 /// The share of rows whose largest output is where the largest target is; of equal ones the first.
+/// Use: `CategoricalAccuracy{}`.
 using CategoricalAccuracy = detail::ClassAccuracy<false>;
 
 /// The share of rows in which the index of the largest output is the target; of equal outputs the
 /// first counts.
+/// Use: `SparseCategoricalAccuracy{}`.
 using SparseCategoricalAccuracy = detail::ClassAccuracy<true>;
 
 /// The share of rows whose class, the place of the largest target, has one of the k highest
 /// outputs. Ties at the k-th place count.
+/// Use: `TopKCategoricalAccuracy{.k = 3}`.
 using TopKCategoricalAccuracy = detail::TopKAccuracy<false>;
 
 /// The share of rows whose class label has one of the k highest outputs. Ties at the k-th place
 /// count.
+/// Use: `SparseTopKCategoricalAccuracy{.k = 3}`.
 using SparseTopKCategoricalAccuracy = detail::TopKAccuracy<true>;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

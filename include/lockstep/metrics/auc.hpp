@@ -38,6 +38,7 @@ enum class AUCSummationMethod {
 /// or logits with from_logits; targets are 0 and 1, or shares of both. Several outputs count like
 /// samples, or, with multi_label, each has an area of its own, and the figure is their mean. With
 /// roc 0 unless both classes have come.
+/// Use: `AUC{.curve = AUCCurve::pr, .from_logits = true}`.
 struct AUC {
   std::size_t num_thresholds = 200;  ///< at least 2, evenly from 0 to 1, both ends included
   AUCCurve curve = AUCCurve::roc;

@@ -31,6 +31,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// largest output or, for a single output, whether it is above the threshold. The logs have an
 /// entry for each cell, "confusion_matrix_2_5" for a 2 that was taken for a 5; matrix() puts them
 /// together.
+/// Use: `ConfusionMatrix{}`. Keras: `tf.math.confusion_matrix`.
 struct ConfusionMatrix {
   double threshold = 0.5;  ///< for a model with one output
   std::string_view name = "confusion_matrix";
@@ -117,6 +118,7 @@ void ConfusionMatrix::update(TensorView<const T> predictions, TensorView<const T
 /// those that occur or are predicted. Classes are labels, or places of the largest of several
 /// outputs or targets (Keras's sparse_y_pred and sparse_y_true are taken from the widths). Numbers
 /// that are no class do not count.
+/// Use: `MeanIoU{.num_classes = 3}`.
 struct MeanIoU {
   std::size_t num_classes = 0;           ///< 0: the number of outputs
   std::optional<int> ignore_class = {};  ///< rows with this class, which may be none, do not count

@@ -48,6 +48,7 @@ struct MeanLossMemory {
 /// The weighted mean of a loss over the rows: `MeanLoss{Huber{.delta = 2}}`. Without what
 /// regularisers and other parts add to the loss that is trained. The targets are those of the
 /// model's own loss.
+/// Use: `MeanLoss<Huber>{}`. Keras: `MeanMetricWrapper`.
 template <class L>
 struct MeanLoss {
   L loss{};
@@ -143,6 +144,7 @@ using SquaredHinge = MeanLoss<lockstep::SquaredHinge>;
 
 /// The mean cosine of the angle between the predictions of a row and its targets: 1 where they have
 /// one direction. (The loss of this name is minus that.)
+/// Use: `metrics::CosineSimilarity{}`.
 struct CosineSimilarity {
   std::string_view name = "cosine_similarity";
 
@@ -163,6 +165,7 @@ struct CosineSimilarity {
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The root of the mean of (prediction - target)^2 over all outputs of all rows.
+/// Use: `RootMeanSquaredError{}`.
 struct RootMeanSquaredError {
   std::string_view name = "root_mean_squared_error";
 
@@ -187,6 +190,7 @@ inline double RootMeanSquaredError::result(std::span<const double> state) const 
 
 /// e to the mean crossentropy of the rows (tokens), whose targets are class labels; KerasHub's.
 /// Tokens that are masked do not count, nor do those that the model's loss ignores.
+/// Use: `Perplexity{.from_logits = true}`. Keras: none (KerasHub has it).
 struct Perplexity {
   bool from_logits = false;               ///< true: the model ends without softmax
   std::optional<int> mask_token_id = {};  ///< tokens with this label do not count

@@ -32,6 +32,8 @@ struct OutputMetricOptions {
 /// @code
 /// OutputMetric{Accuracy{}, {.outputs = {0, 10}, .targets = {0, 1}, .name = "class_accuracy"}}
 /// @endcode
+/// Use: `OutputMetric{Accuracy{}, {.outputs = {0, 10}, .targets = {0, 1}}}`. Keras:
+/// `metrics={"class": ["accuracy"]}`.
 template <class M>
 struct OutputMetric {
   M metric{};

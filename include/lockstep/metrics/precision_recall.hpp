@@ -115,9 +115,11 @@ struct RightAnswers {
 }  // namespace detail
 
 /// The share of the answers yes that are right; 0 if there is none. Options: those of RightAnswers.
+/// Use: `Precision{}`.
 using Precision = detail::RightAnswers<true>;
 
 /// The share of the answers that should be yes and are; 0 if none should be.
+/// Use: `Recall{}`.
 using Recall = detail::RightAnswers<false>;
 
 /// How the figures of several classes become one.
@@ -137,6 +139,7 @@ enum class ClassAverage {
 /// it (denominators are 1e-7 more than what they say). A class is predicted where its output is
 /// above the threshold; without one, where it is the largest of its row and not 0 (a logit of 0,
 /// too: then give probabilities). A class label is taken as a one-hot vector.
+/// Use: `FBetaScore{.beta = 2}`.
 struct FBetaScore {
   ClassAverage average = ClassAverage::none;
   double beta = 1;                       ///< above 0; more gives recall more weight
@@ -226,6 +229,7 @@ inline double FBetaScore::score_of(std::span<const double> counts) const {
 }
 
 /// FBetaScore with beta 1: 2 p r / (p + r) for precision p and recall r.
+/// Use: `F1Score{.average = ClassAverage::macro}`.
 struct F1Score {
   ClassAverage average = ClassAverage::none;
   std::optional<double> threshold = {};  ///< see FBetaScore

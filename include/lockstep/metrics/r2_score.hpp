@@ -27,6 +27,7 @@ enum class ClassAggregation {
 /// coefficient of determination. An output whose targets are all equal counts as 0. With
 /// num_regressors k, the figure is adjusted to n rows: 1 - (1 - R^2) (n - 1) / (n - k - 1), where n
 /// > k + 1. (Keras takes the number of all targets for n, which is the same for one output.)
+/// Use: `R2Score{}`.
 struct R2Score {
   ClassAggregation class_aggregation = ClassAggregation::uniform_average;
   int num_regressors = 0;  ///< at least 0

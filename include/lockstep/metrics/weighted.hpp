@@ -17,6 +17,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// What Keras's compile takes as weighted_metrics: `Weighted{Accuracy{}}` counts each row as often
 /// as its sample_weight, times its class_weight, says; a metric without it counts each row once.
 /// Where the metric stands without weights, too, the key in the logs begins with "weighted_".
+/// Use: `Weighted{Accuracy{}}`. Keras: `weighted_metrics=["accuracy"]`.
 template <class M>
 struct Weighted {
   M metric{};

@@ -43,6 +43,11 @@ concept AttentionBranches =
 /// using Look = CrossAttention<4, 32, Sequential<Slice<64, 64>, Embedding<1000, 128>>,
 ///                             Sequential<Slice<0, 64>, Embedding<1000, 128>>>;
 /// @endcode
+/// Use: `CrossAttention<4, 8, Sequential<Slice<0, 10>, Embedding<50, 16>>, Sequential<Slice<10,
+/// 10>, Embedding<50, 16>>>`: Shape<20> -> Sequence<10, 16>; embeddings (50, 16), embeddings (50,
+/// 16), query/kernel (16, 4, 8), query/bias (4, 8), key/kernel (16, 4, 8), key/bias (4, 8),
+/// value/kernel (16, 4, 8), value/bias (4, 8), attention_output/kernel (4, 8, 16),
+/// attention_output/bias (16). Keras: `MultiHeadAttention` with two tensors.
 template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
           MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
 struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBranch, ValueBranch> {

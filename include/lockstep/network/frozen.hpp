@@ -74,6 +74,8 @@ struct FrozenSequence<L> {
 /// @code
 /// using Tuned = Sequential<Input<28, 28, 1>, Frozen<Features>, Dense<10>>;
 /// @endcode
+/// Use: `Frozen<Dense<10>>`: Shape<20> -> Shape<10>; not trained: kernel (20, 10), bias (10).
+/// Keras: `trainable = False`.
 template <class L>
 struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::FrozenSequence<L> {
   static constexpr std::string_view name = L::name;

@@ -192,6 +192,8 @@ struct ParallelLayers {
 /// using Inception = Parallel<Concatenate, Conv2D<16, 1, ReLU>,
 ///                            Sequential<Conv2D<8, 1, ReLU>, Conv2D<16, 3, ReLU, same>>>;
 /// @endcode
+/// Use: `Parallel<Concatenate, Dense<4>, Dense<8>>`: Shape<20> -> Shape<12>; kernel (20, 4), bias
+/// (4), kernel (20, 8), bias (8). Keras: none (branches of a functional model).
 template <class Merge, class... Branches>
   requires each_layer_has_its_angle_brackets<Branches...>
 struct Parallel : detail::ParallelLayers<false, Merge, Branches...> {
@@ -269,6 +271,8 @@ struct ActivatedResidual;
 /// using Down = Residual<Sequential<Conv2D<32, 3, ReLU, half>, Conv2D<32, 3, Linear, same>>,
 ///                       Sequential<Conv2D<32, 1, Linear, half>>>;
 /// @endcode
+/// Use: `Residual<Dense<20, ReLU>>`: Shape<20> -> Shape<20>; kernel (20, 20), bias (20). Keras:
+/// none.
 template <class... Layers>
   requires each_layer_has_its_angle_brackets<Layers...>
 struct Residual : detail::ResidualLayers<Add, Layers...> {

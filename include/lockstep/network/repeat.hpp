@@ -73,6 +73,8 @@ concept Computes = !LayerAt<Position, L, In>::aliases;
 
 /// L, Times times one after the other, each with variables of its own: the blocks of a deep model,
 /// `Repeat<12, Block>`. L keeps the shape of its input. It costs the compile time of one L.
+/// Use: `Repeat<3, Dense<20, ReLU>>`: Shape<20> -> Shape<20>; kernel (20, 20), bias (20), kernel
+/// (20, 20), bias (20), kernel (20, 20), bias (20). Keras: none (a loop).
 template <std::size_t Times, class L>
 struct Repeat : detail::LayersInARow<detail::RepeatTables<Times, L>> {
   static_assert(Times > 0, "lockstep: Repeat needs a number of times of at least 1");

@@ -67,6 +67,8 @@ struct ChainTables {
 ///                        Dense<128, ReLU>, Dense<10>>;
 /// static_assert(Cnn::parameter_count == 2'770'634);
 /// @endcode
+/// Use: `Sequential<Input<20>, Dense<8, ReLU>, Dense<3>>`: Shape<20> -> Shape<3>; kernel (20, 8),
+/// bias (8), kernel (8, 3), bias (3).
 template <class... Layers>
   requires each_layer_has_its_angle_brackets<Layers...>
 struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {

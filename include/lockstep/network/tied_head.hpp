@@ -36,6 +36,8 @@ concept TiedWidths = is_sequence<Hidden> && std::is_same_v<Tokens, Hidden>;
 /// using Gpt = Sequential<Input<64>, TiedHead<Embedding<65, 128>, PositionEmbedding<64>,
 ///                                            Repeat<4, Block>, LayerNormalization<>>>;
 /// @endcode
+/// Use: `TiedHead<Embedding<50, 8>, Dense<8, ReLU>>`: Shape<20> -> Sequence<20, 50>; embeddings
+/// (50, 8), kernel (8, 8), bias (8). Keras: none (KerasHub's `ReversibleEmbedding`).
 template <class EmbeddingLayer, class... Layers>
 struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layers...>> {
   using Base = detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layers...>>;

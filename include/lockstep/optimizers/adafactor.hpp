@@ -40,6 +40,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// slot that is as long as the parameters, as is the v of others: half of Adam's memory. With
 /// `.relative_step = false`, rate has the learning rate itself. (In Keras that option changes
 /// nothing.)
+/// Use: `Adafactor{}`.
 struct Adafactor {
   LearningRate learning_rate = 0.001;
   double beta_2_decay = -0.8;  ///< below 0

@@ -62,6 +62,7 @@ void update_adam(const AdamOptions& options, const UpdateContext& context, std::
 ///
 /// amsgrad: with the largest v so far, one more slot, in place of v. Reddi, Kale, Kumar, "On the
 /// convergence of Adam and beyond", ICLR 2018.
+/// Use: `Adam{.learning_rate = 0.001}`.
 struct Adam {
   LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;    ///< in [0, 1)
@@ -106,6 +107,7 @@ LOCKSTEP_EXTERN(detail::RulesOf<Adam> detail::update_rules);
 /// AdamW{.learning_rate = 6e-4, .weight_decay = 0.1, .beta_2 = 0.95, .global_clipnorm = 1.0,
 ///       .exclude_from_weight_decay = fewer_dimensions_than(2)}
 /// @endcode
+/// Use: `AdamW{.learning_rate = 0.001, .weight_decay = 0.01}`.
 struct AdamW {
   LearningRate learning_rate = 0.001;
   double weight_decay = 0.004;
@@ -148,6 +150,7 @@ LOCKSTEP_EXTERN(detail::RulesOf<AdamW> detail::update_rules);
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   m += (1 - beta_1) * (g - m);  u = max(beta_2 * u, |g|)
 ///   w -= learning_rate / (1 - beta_1^t) * m / (u + epsilon)
+/// Use: `Adamax{}`.
 struct Adamax {
   LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;    ///< in [0, 1)
@@ -207,6 +210,7 @@ void Adamax::update(const UpdateContext& context, std::span<T> parameters,
 ///   m += (1 - beta_1) * (g - m);  v += (1 - beta_2) * (g * g - v)
 ///   d = u_{t+1} / (1 - U_{t+1}) * m + (1 - u_t) / (1 - U_t) * g
 ///   w -= learning_rate * d / (sqrt(v / (1 - beta_2^t)) + epsilon)
+/// Use: `Nadam{}`.
 struct Nadam {
   LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;    ///< in [0, 1)

@@ -30,6 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 /// (The slot of a holds what has been added to its first value.) An update at the learning rate 0
 /// changes nothing.
+/// Use: `Ftrl{}`.
 struct Ftrl {
   LearningRate learning_rate = 0.001;
   double initial_accumulator_value = 0.1;

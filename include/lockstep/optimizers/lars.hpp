@@ -33,6 +33,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// the gradient here, as in the paper. With MomentumForm::pytorch, m *= learning_rate /
 /// previous_learning_rate comes before. (Keras has no LARS; the names are those of TensorFlow's
 /// model garden.)
+/// Use: `LARS{.learning_rate = 1}`. Keras: none.
 struct LARS {
   LearningRate learning_rate = 0.01;
   double momentum = 0.9;                             ///< in [0, 1)
@@ -118,6 +119,7 @@ void LARS::update(const UpdateContext& context, std::span<T> parameters,
 ///   m += (1 - beta_1) * (g - m);  v += (1 - beta_2) * (g * g - v)
 ///   u = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon)
 ///   w -= learning_rate * |w| / |u| * u          |w| / |u| is 1 where either is 0
+/// Use: `Lamb{}`.
 struct Lamb {
   LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;    ///< in [0, 1)

@@ -25,6 +25,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   w -= learning_rate * sign(beta_1 * m + (1 - beta_1) * g)
 ///   m = beta_2 * m + (1 - beta_2) * g           after it
+/// Use: `Lion{}`.
 struct Lion {
   LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;   ///< in [0, 1)

@@ -37,6 +37,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// (x' is x transposed; with R > C the steps are made with x' in place of x.) Variables of another
 /// number of dimensions, embeddings, and those of exclude_layers (an output layer, usually) are
 /// updated by Adam with the learning rate times adam_lr_ratio, and with adam_weight_decay.
+/// Use: `Muon{.exclude_layers = {"head"}}`.
 struct Muon {
   LearningRate learning_rate = 0.001;
   double adam_beta_1 = 0.9;    ///< in [0, 1)

@@ -30,6 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 /// With MomentumForm::pytorch, m *= learning_rate / previous_learning_rate comes before. (v - a * a
 /// is no less than 0, but its rounding may be: it counts as 0 then.)
+/// Use: `RMSprop{}`.
 struct RMSprop {
   LearningRate learning_rate = 0.001;
   double rho = 0.9;     ///< in [0, 1)
@@ -73,6 +74,7 @@ LOCKSTEP_EXTERN(detail::RulesOf<RMSprop> detail::update_rules);
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   a += g * g;  w -= learning_rate * g / sqrt(a + epsilon)
+/// Use: `Adagrad{}`.
 struct Adagrad {
   LearningRate learning_rate = 0.001;
   double initial_accumulator_value = 0.1;
@@ -144,6 +146,7 @@ void Adagrad::update(const UpdateContext& context, std::span<T> parameters,
 ///   D = rho * D + (1 - rho) * d * d;  w -= learning_rate * d
 ///
 /// (The paper has no learning rate: it is 1 there.)
+/// Use: `Adadelta{}`.
 struct Adadelta {
   LearningRate learning_rate = 0.001;
   double rho = 0.95;  ///< in [0, 1)

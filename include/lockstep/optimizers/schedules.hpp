@@ -46,6 +46,7 @@ template <class Decay>
 }  // namespace detail
 
 /// Keras's ExponentialDecay: initial_learning_rate * decay_rate^(step / decay_steps).
+/// Use: `ExponentialDecay{.initial_learning_rate = 0.1, .decay_steps = 1000, .decay_rate = 0.96}`.
 struct ExponentialDecay {
   double initial_learning_rate = 0.001;
   std::int64_t decay_steps = 1000;
@@ -64,6 +65,7 @@ struct ExponentialDecay {
 };
 
 /// Keras's InverseTimeDecay: initial_learning_rate / (1 + decay_rate * step / decay_steps).
+/// Use: `InverseTimeDecay{.initial_learning_rate = 0.1, .decay_steps = 1000, .decay_rate = 0.5}`.
 struct InverseTimeDecay {
   double initial_learning_rate = 0.001;
   std::int64_t decay_steps = 1000;
@@ -84,6 +86,7 @@ struct InverseTimeDecay {
 /// Keras's PolynomialDecay: from initial_learning_rate to end_learning_rate in decay_steps updates,
 /// (initial - end) * (1 - step / decay_steps)^power + end; a line for power 1. Then it stays there
 /// or, with cycle, goes on from a higher rate to the next multiple of decay_steps.
+/// Use: `PolynomialDecay{.initial_learning_rate = 0.1, .decay_steps = 1000}`.
 struct PolynomialDecay {
   double initial_learning_rate = 0.001;
   std::int64_t decay_steps = 1000;
@@ -121,6 +124,7 @@ struct PolynomialDecay {
 
 /// Keras's PiecewiseConstantDecay: values[0] up to and including step boundaries[0], then values[1]
 /// up to and including boundaries[1], and so on. Steps count updates, from 0.
+/// Use: `PiecewiseConstantDecay{.boundaries = {1000, 2000}, .values = {0.1, 0.01, 0.001}}`.
 struct PiecewiseConstantDecay {
   std::vector<std::int64_t> boundaries = {};  ///< not falling
   std::vector<double> values = {};            ///< one more than boundaries
@@ -139,6 +143,8 @@ struct PiecewiseConstantDecay {
 /// ICLR 2017. With a warmup_target, a line from initial_learning_rate to it in warmup_steps
 /// updates; then, or at once from initial_learning_rate, in decay_steps updates down to alpha times
 /// as much, and there it stays.
+/// Use: `CosineDecay{.initial_learning_rate = 0, .decay_steps = 1000, .warmup_target = 0.01,
+/// .warmup_steps = 100}`.
 struct CosineDecay {
   double initial_learning_rate = 0.001;
   std::int64_t decay_steps = 1000;  ///< those of the warm-up come before
@@ -184,6 +190,7 @@ struct CosineDecay {
 /// Keras's CosineDecayRestarts: Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm
 /// restarts", ICLR 2017. Period k has first_decay_steps * t_mul^k updates, and begins at
 /// initial_learning_rate * m_mul^k.
+/// Use: `CosineDecayRestarts{.initial_learning_rate = 0.01, .first_decay_steps = 1000}`.
 struct CosineDecayRestarts {
   double initial_learning_rate = 0.001;
   std::int64_t first_decay_steps = 1000;
@@ -230,6 +237,7 @@ struct CosineDecayRestarts {
 /// "wsd" of llm.c: Haegele et al., "Scaling laws and compute-optimal training beyond fixed training
 /// durations", 2024. A line up to learning_rate at the last of warmup_steps updates; then that
 /// rate; in the last decay_fraction of steps down to final_fraction of it, like 1 - sqrt.
+/// Use: `WarmupStableDecay{}`. Keras: none.
 struct WarmupStableDecay {
   double learning_rate = 0.001;
   std::int64_t steps = 1000;  ///< of the whole training

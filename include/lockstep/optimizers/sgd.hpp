@@ -26,6 +26,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   ... nesterov:                          w += momentum * m - learning_rate * g
 ///
 /// With MomentumForm::pytorch, m *= learning_rate / previous_learning_rate comes before.
+/// Use: `SGD{.learning_rate = 0.1, .momentum = 0.9}`.
 struct SGD {
   LearningRate learning_rate = 0.01;
   double momentum = 0;                               ///< in [0, 1)

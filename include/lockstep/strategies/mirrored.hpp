@@ -26,6 +26,7 @@ struct MirroredOptions {
 /// failure that the program survives, it can be used again.
 ///
 /// One thread calls run() at a time.
+/// Use: `MirroredStrategy{}`.
 class MirroredStrategy : public OwnLoops<MirroredStrategy> {
  public:
   using Replica = CollectiveReplica;

@@ -30,6 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// not wait for them.
 ///
 /// One thread calls run() and reconnect() at a time.
+/// Use: `MultiWorkerMirroredStrategy<Ring<Tcp>>{}`.
 template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<Policy>> {
  public:

@@ -16,6 +16,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Trains alone on one thread: no network, no other threads.
+/// Use: `OneDeviceStrategy{}`.
 class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
  public:
   using Replica = CollectiveReplica;

@@ -38,7 +38,7 @@ class ValidationFrequency {
 struct FitOptions {
   std::optional<std::int64_t> batch_size =
       std::nullopt;  ///< samples in a global batch of plain arrays; default 32
-  int epochs = 1;    ///< index of the epoch after the last one
+  int epochs = 1;    ///< how many; with initial_epoch, where to stop
   int verbose = 1;   ///< 0 silent, 1 progress bar, 2 one line per epoch; the chief alone prints
   double validation_split = 0;      ///< share of the arrays, from their end, to validate on
   AnyDataset validation_data = {};  ///< evaluated after each epoch

@@ -54,6 +54,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 /// Include <lockstep/extra/mpi.hpp>.
+/// Use: `MultiWorkerMirroredStrategy<Mpi>{mpi_cluster()}`. Keras: none.
 class Mpi {
  public:
   /// Throws ConfigurationError when MPI has another place for this process than the rendezvous,

@@ -51,6 +51,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 /// One thread calls run() at a time.
 /// Include <lockstep/extra/parameter_server.hpp>.
+/// Use: `ParameterServerStrategy{}`.
 class ParameterServerStrategy {
  public:
   using Replica = CollectiveReplica;

@@ -34,6 +34,7 @@ struct PrometheusFileOptions {
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
 /// Include <lockstep/extra/prometheus.hpp>.
+/// Use: `PrometheusFile({.filename = "lockstep.prom"})`. Keras: none.
 class PrometheusFile {
  public:
   static constexpr bool stops_training = false;

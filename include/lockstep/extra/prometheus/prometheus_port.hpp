@@ -311,6 +311,7 @@ struct PrometheusPortOptions {
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
 /// Include <lockstep/extra/prometheus.hpp>.
+/// Use: `PrometheusPort({.port = 9400})`. Keras: none.
 class PrometheusPort {
  public:
   static constexpr bool stops_training = false;

@@ -62,6 +62,7 @@ class ExampleView {
 /// @code
 /// const auto example = lockstep::Example().ints("label", {7}).floats("image", pixels);
 /// @endcode
+/// Use: `Example()`. Keras: `tf.train.Example`.
 class Example {
  public:
   /// Each sets the feature of that name.

@@ -39,6 +39,7 @@ inline constexpr std::size_t record_tail_size = 4;
 /// writer.close();
 /// @endcode
 /// Include <lockstep/extra/records.hpp>.
+/// Use: `TFRecordWriter("out.tfrecord")`. Keras: `tf.io.TFRecordWriter`.
 class TFRecordWriter {
  public:
   enum class Mode {

@@ -107,6 +107,8 @@ namespace detail {
 ///                                        .y = {{.key = "label"}}})
 ///                  .shuffle(10'000).batch(64);
 /// @endcode
+/// Use: `from_tfrecords({"a.tfrecord"}, {.x = {.key = "image", .shape = {28, 28}}, .y = {{.key =
+/// "label"}}})`. Keras: `TFRecordDataset`, `tf.io.parse_single_example`.
 template <class Reader = TFRecordReader>
 [[nodiscard]] auto from_tfrecords(std::vector<std::string> paths,
                                   const TFRecordFeatures& features) {

@@ -48,6 +48,7 @@ struct TensorBoardOptions {
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
 /// Include <lockstep/extra/tensorboard.hpp>.
+/// Use: `TensorBoard({.log_dir = "logs", .histogram_freq = 1})`.
 class TensorBoard {
  public:
   static constexpr bool stops_training = false;

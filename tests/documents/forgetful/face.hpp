@@ -1,0 +1,2 @@
+#include "lockstep/core/a.hpp"
+#include "lockstep/core/b.hpp"
