@@ -54,7 +54,7 @@ class DeviceArray {
 template <class T>
 void reduces_on_device(lockstep::Nccl& nccl, Complaints& complaints) {
   const int ranks = nccl.size();
-  for (const std::size_t count : {std::size_t{1}, std::size_t{1009}, 9 * block_elements + 17}) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1009}, 5 * block_elements + 17}) {
     const std::string what = std::to_string(count) + " elements of " + std::to_string(sizeof(T)) +
                              " bytes on " + std::to_string(ranks) + " devices";
     std::vector<T> sum(count), max = whole_numbers<T>(0, count);

@@ -43,14 +43,14 @@ int main(int argc, char** argv) {
     auto model = compile<Net>(strategy, CompileOptions{.seed = 3}, MeanSquaredError{},
                               SGD{.learning_rate = 0.2});
     const auto history = model.fit(from_tensor_slices(x, y).repeat().batch(16),
-                                   {.epochs = 5, .verbose = 0, .steps_per_epoch = 100},
+                                   {.epochs = 2, .verbose = 0, .steps_per_epoch = 100},
                                    LambdaCallback{.on_epoch_begin = [&](int epoch) {
                                      if (what == "killed" && epoch == 1 && !strategy.is_chief())
                                        ::raise(SIGKILL);
                                    }});
     const double first = history["loss"].front(), last = history["loss"].back();
     std::printf("loss %g to %g, %08x\n", first, last, model.parameters_crc32c());
-    if (!(last < first / 2)) throw Error("the loss has not gone down");
+    if (!(last < 0.9 * first)) throw Error("the loss has not gone down");
     if (stand_in::numbers_moved() == 0) throw Error("no sum went over NCCL");
   });
 }
