@@ -9,7 +9,11 @@ find_path(CUDA_RUNTIME_INCLUDE_DIR cuda_runtime.h ${lockstep_cuda} PATH_SUFFIXES
 find_library(CUDA_RUNTIME_LIBRARY cudart ${lockstep_cuda} PATH_SUFFIXES lib64 lib)
 unset(lockstep_cuda)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY CUDA_RUNTIME_INCLUDE_DIR CUDA_RUNTIME_LIBRARY)
-if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND CUDA_RUNTIME_INCLUDE_DIR AND CUDA_RUNTIME_LIBRARY AND NOT TARGET lockstep::nccl)
+if(NCCL_INCLUDE_DIR
+   AND NCCL_LIBRARY
+   AND CUDA_RUNTIME_INCLUDE_DIR
+   AND CUDA_RUNTIME_LIBRARY
+   AND NOT TARGET lockstep::nccl)
   add_library(lockstep::nccl INTERFACE IMPORTED GLOBAL)
   target_link_libraries(lockstep::nccl INTERFACE lockstep::headers "${NCCL_LIBRARY}" "${CUDA_RUNTIME_LIBRARY}")
   target_include_directories(lockstep::nccl SYSTEM INTERFACE "${NCCL_INCLUDE_DIR}" "${CUDA_RUNTIME_INCLUDE_DIR}")

@@ -68,6 +68,8 @@ void check_failure(const stand_in::Fault& fault, const std::string& reason) {
     CHECK(failure.reason == reason);
     CHECK(failure.code == ExitCode::lost_peer);
   }
+  const CollectiveFailure own = failure_of(thrown[static_cast<std::size_t>(fault.rank)]);
+  CHECK(own.operation == std::string(fault.call == "ncclAllReduce" ? "all_reduce" : "start-up"));
 }
 
 Finished run_worker(const std::vector<std::string>& addresses, int rank, const std::string& what) {

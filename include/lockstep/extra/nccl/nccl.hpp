@@ -76,7 +76,13 @@ class Nccl {
     add_properties(rendezvous, options, "Nccl");
     Tcp tcp = Tcp::connect(rendezvous, options);
     const int together = detail::open_neighbour_pipes(tcp).together;
-    return Nccl(std::make_unique<State>(Ring<Tcp>(std::move(tcp), options, together), options));
+    try {
+      return Nccl(std::make_unique<State>(Ring<Tcp>(std::move(tcp), options, together), options));
+    } catch (const CollectiveError& error) {
+      CollectiveFailure failure = error.failure();
+      failure.operation = "start-up";
+      throw CollectiveError(std::move(failure));
+    }
   }
 
   [[nodiscard]] int rank() const noexcept { return state_->rank; }
