@@ -40,6 +40,7 @@ find_package(OpenSSL 1.1.1 QUIET COMPONENTS Crypto SSL GLOBAL) # optional: LOCKS
 
 include("${CMAKE_CURRENT_LIST_DIR}/images.cmake") # optional: lockstep::images
 include("${CMAKE_CURRENT_LIST_DIR}/hdf5.cmake") # optional: lockstep::hdf5
+include("${CMAKE_CURRENT_LIST_DIR}/nccl.cmake") # optional: lockstep::nccl
 
 set(LOCKSTEP_WITH_MPI AUTO CACHE STRING "Offer lockstep::mpi: ON, OFF, or AUTO, if there is an MPI library")
 set_property(CACHE LOCKSTEP_WITH_MPI PROPERTY STRINGS AUTO ON OFF)

@@ -28,7 +28,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/lockstepConfigVersion.cm
 install(FILES "${PROJECT_BINARY_DIR}/lockstepConfig.cmake" "${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake"
         DESTINATION "${package_dir}")
 install(FILES "${CMAKE_CURRENT_LIST_DIR}/hdf5.cmake" "${CMAKE_CURRENT_LIST_DIR}/images.cmake"
-              "${CMAKE_CURRENT_LIST_DIR}/mpi.cmake" "${CMAKE_CURRENT_LIST_DIR}/cuda.cmake"
+              "${CMAKE_CURRENT_LIST_DIR}/mpi.cmake" "${CMAKE_CURRENT_LIST_DIR}/cuda.cmake" "${CMAKE_CURRENT_LIST_DIR}/nccl.cmake"
               "${CMAKE_CURRENT_LIST_DIR}/library.cmake" DESTINATION "${package_dir}")
 install(FILES "${CMAKE_CURRENT_LIST_DIR}/modules/FindAsio.cmake" DESTINATION "${package_dir}/modules")
 

@@ -30,6 +30,7 @@ class JSONLogger;  // #include <lockstep/callbacks/json_logger.hpp>
 class Mpi;         // #include <lockstep/extra/mpi.hpp>
 template <class... None>
 void mpi_cluster(None...) = delete;  // #include <lockstep/extra/mpi.hpp>
+class Nccl;                          // #include <lockstep/extra/nccl.hpp>
 class PrometheusFile;                // #include <lockstep/extra/prometheus.hpp>
 class PrometheusPort;                // #include <lockstep/extra/prometheus.hpp>
 class TensorBoard;                   // #include <lockstep/extra/tensorboard.hpp>

@@ -9,7 +9,8 @@ cmake_minimum_required(VERSION 3.24)
 file(STRINGS "${INCLUDE}/lockstep/lockstep.hpp" named REGEX "// #include <[^>]+>$")
 list(TRANSFORM named REPLACE ".*// #include <([^>]+)>$" "${INCLUDE}/\\1")
 file(GLOB faces "${INCLUDE}/lockstep/*.hpp" "${INCLUDE}/lockstep/extra/*.hpp")
-execute_process(COMMAND "${COMPILER}" "@${FLAGS}" -M -MG -D LOCKSTEP_HAS_MPI=1 -D LOCKSTEP_HAS_HDF5=1 -x c++ ${faces} ${named}
+execute_process(COMMAND "${COMPILER}" "@${FLAGS}" -M -MG -D LOCKSTEP_HAS_MPI=1 -D LOCKSTEP_HAS_NCCL=1 -D LOCKSTEP_HAS_HDF5=1
+                        -x c++ ${faces} ${named}
                 OUTPUT_VARIABLE included COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB_RECURSE headers "${INCLUDE}/lockstep/*.hpp")
 set(missing "")

@@ -8,7 +8,7 @@ option(LOCKSTEP_JOIN_TESTS "Compile several test sources at a time (OFF while on
 # that include headers in an `#if`, define macros, open a named namespace, or are not compiled as the
 # others are.
 function(lockstep_join_tests name)
-  set(apart "\n#if[^\n]*\n+#include|\n(# *define|namespace [A-Za-z0-9_: ]+{)|HAS_(HDF5|JPEG|PNG)")
+  set(apart "\n#if[^\n]*\n+#include|\n(# *define|namespace [A-Za-z0-9_: ]+{)|HAS_(HDF5|JPEG|NCCL|PNG)")
   set(joined "")
   set(places "")
   set(bytes 0)

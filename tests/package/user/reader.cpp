@@ -1,10 +1,11 @@
-// What lockstep::images, lockstep::hdf5 and lockstep::mpi add.
+// What lockstep::images, lockstep::hdf5, lockstep::mpi and lockstep::nccl add.
 
 #include <cstdlib>
 
 #include <lockstep/checkpoint/hdf5.hpp>
 #include <lockstep/datasets/image_folder.hpp>
 #include <lockstep/extra/mpi/mpi_cluster.hpp>
+#include <lockstep/extra/nccl.hpp>
 
 int main() {
 #if defined(LOCKSTEP_HAS_HDF5)
@@ -12,6 +13,9 @@ int main() {
 #endif
 #if defined(LOCKSTEP_HAS_MPI)
   if (!lockstep::mpi_cluster().is_alone()) return EXIT_FAILURE;
+#endif
+#if defined(LOCKSTEP_HAS_NCCL)
+  static_assert(lockstep::CollectivePolicy<lockstep::Nccl>);
 #endif
 #if defined(LOCKSTEP_HAS_PNG) || defined(LOCKSTEP_HAS_JPEG)
   try {

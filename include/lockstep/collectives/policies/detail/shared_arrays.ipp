@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "lockstep/collectives/policies/detail/introduction.hpp"
 #include "lockstep/collectives/policies/detail/shared_arrays.hpp"
+#include "lockstep/collectives/policies/introduction.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -8,8 +8,8 @@
 #include <new>
 #include <span>
 
-#include "lockstep/collectives/policies/detail/introduction.hpp"
 #include "lockstep/collectives/policies/detail/shared_homes.hpp"
+#include "lockstep/collectives/policies/introduction.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <random>
 
-#include "lockstep/collectives/policies/detail/introduction.hpp"
+#include "lockstep/collectives/policies/introduction.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

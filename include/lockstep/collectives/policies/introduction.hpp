@@ -36,5 +36,5 @@ std::vector<T> gather(Tcp& tcp, const T& mine) {
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/collectives/policies/detail/introduction.ipp"
+#include "lockstep/collectives/policies/introduction.ipp"
 #endif
