@@ -11,10 +11,10 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/meeting/connection.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep_test {
 

@@ -132,14 +132,4 @@ struct CommunicationOptions {
   }
 };
 
-namespace detail {
-
-/// "30 s", "1500 ms"
-[[nodiscard, gnu::cold]] inline std::string duration_text(std::chrono::milliseconds time) {
-  return time.count() % 1000 == 0 ? concat({time.count() / 1000, " s"})
-                                  : concat({time.count(), " ms"});
-}
-
-}  // namespace detail
-
 }  // namespace lockstep::inline LOCKSTEP_ABI

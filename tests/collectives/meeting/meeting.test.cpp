@@ -17,7 +17,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/net/listener.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/messages.hpp"
 
@@ -31,7 +31,7 @@ const std::string secret = "a secret of the cluster's workers";
 
 /// A port that was free a moment ago.
 int free_port() {
-  const auto socket = lockstep::detail::listen_for_meeting("127.0.0.1", "", 0);
+  const auto socket = lockstep::detail::listen_for("127.0.0.1", "", 0);
   return lockstep::detail::port_of(lockstep::detail::own_name(socket.get()));
 }
 
@@ -84,11 +84,11 @@ TEST_SUITE("meeting") {
   }
 
   TEST_CASE("a port that another program or another job has is passed by") {
-    const auto taken = lockstep::detail::listen_for_meeting("127.0.0.1", "", 0);
+    const auto taken = lockstep::detail::listen_for("127.0.0.1", "", 0);
     const int port = lockstep::detail::port_of(lockstep::detail::own_name(taken.get()));
     const std::jthread other_program([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
-        const lockstep::detail::MeetingSocket caller(::accept(taken.get(), nullptr, nullptr));
+        const lockstep::detail::Descriptor caller(::accept(taken.get(), nullptr, nullptr));
         std::this_thread::sleep_for(10ms);
       }
     });
@@ -168,8 +168,7 @@ TEST_SUITE("meeting") {
         "GET / HTTP/1.0\r\n\r\n", std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\0", 4),
         std::string("\5\0\0\0a\nb\nc", 9)};
     for (std::size_t i = 0; i < 40; ++i) {
-      const lockstep::detail::MeetingSocket socket(
-          ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      const lockstep::detail::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       sockaddr_in name{};
       name.sin_family = AF_INET;
       name.sin_port = htons(static_cast<std::uint16_t>(port));

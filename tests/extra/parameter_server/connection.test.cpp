@@ -41,7 +41,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
   const auto ends = socket_pair();
   Met met;
   std::thread server([&] {
-    lsd::PsConnection connection(lsd::MeetingSocket{ends[1]}, 5s);
+    lsd::PsConnection connection(lsd::Descriptor{ends[1]}, 5s);
     try {
       met.rank = lsd::admit(connection, {.secret = lsd::ClusterSecret(secret_of_server)}).rank;
       connection.send(lsd::PsMessage::reply, "");
@@ -50,7 +50,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
     }
   });
   {
-    lsd::PsConnection connection(lsd::MeetingSocket{ends[0]}, 5s);
+    lsd::PsConnection connection(lsd::Descriptor{ends[0]}, 5s);
     try {
       lsd::claim_place(connection, {.secret = lsd::ClusterSecret(secret_of_worker)},
                        {.rank = 3, .workers = 4});
@@ -68,7 +68,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
 
 TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
   const auto ends = socket_pair();
-  lsd::PsConnection from(lsd::MeetingSocket{ends[0]}, 5s), to(lsd::MeetingSocket{ends[1]}, 5s);
+  lsd::PsConnection from(lsd::Descriptor{ends[0]}, 5s), to(lsd::Descriptor{ends[1]}, 5s);
   const std::vector<std::byte> bytes(100'000, std::byte{7});
   const ls::Traffic before = ls::traffic();
   std::thread sender([&] {
@@ -107,14 +107,14 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)to.receive_head(); }),
                    "closed the connection"));
     const auto others = socket_pair();
-    lsd::PsConnection silent(lsd::MeetingSocket{others[0]}, 20ms);
+    lsd::PsConnection silent(lsd::Descriptor{others[0]}, 20ms);
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)silent.receive_head(); }),
                    "has been silent for 20 ms"));
     const std::string http = "GET / HTTP/1.1\r\nHost: example\r\n\r\n";
     REQUIRE(::send(others[1], http.data(), http.size(), 0) > 0);
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)silent.receive_head(); }),
                    "another program has the port"));
-    lsd::MeetingSocket closing(others[1]);
+    lsd::Descriptor closing(others[1]);
   }
 }
 

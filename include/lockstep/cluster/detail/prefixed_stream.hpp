@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

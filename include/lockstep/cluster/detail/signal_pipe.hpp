@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

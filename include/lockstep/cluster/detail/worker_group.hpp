@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
 #include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
@@ -27,6 +25,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

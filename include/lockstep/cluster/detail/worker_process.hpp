@@ -1,9 +1,7 @@
 // A process of the local launcher: its port, its life and its output.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +15,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -25,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
 #include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/prefixed_stream.hpp"
@@ -35,6 +31,8 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/descriptor.hpp"
+#include "lockstep/net/listener.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX demands it
 
@@ -86,23 +84,20 @@ class WorkerProcess {
   /// port of the loopback interface. A successor finds that port, and the peers that wait there.
   WorkerProcess(LaunchedTask task, std::string host) : task_(task), host_(std::move(host)) {
     if (is_remote()) return;
-    listener_ = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
+    const auto refuse = [](int error) {
+      return Error(
+          concat({"workers of one machine meet at a port of 127.0.0.1, which cannot be used here: ",
+                  system_error_text(error), "; turn the loopback network on (ip link set lo up)"}));
+    };
+    Descriptor listener = listen_at("127.0.0.1", 0);
+    if (!listener.is_open()) throw refuse(errno);
+    listener_ = Descriptor::checked(listener.release(), "make a socket");
     // A port can be had of an interface that is down, too; it cannot be called.
+    const SocketName name = own_name(listener_.get());
     const Descriptor caller =
-        Descriptor::checked(::socket(AF_INET, SOCK_DGRAM, 0), "make a socket");
-    if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::listen(listener_.get(), 1024) != 0 ||
-        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-        ::connect(caller.get(), reinterpret_cast<sockaddr*>(&address), size) != 0)
-      throw Error(
-          concat({"workers of one machine meet at a port of 127.0.0.1, which cannot be used "
-                  "here: ",
-                  std::strerror(errno), "; turn the loopback network on (ip link set lo up)"}));
-    address_ = concat({"127.0.0.1:", ntohs(address.sin_port)});
+        Descriptor::checked(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "make a socket");
+    if (::connect(caller.get(), plain(name), size_of(name)) != 0) throw refuse(errno);
+    address_ = concat({"127.0.0.1:", port_of(name)});
   }
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }

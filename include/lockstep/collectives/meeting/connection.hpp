@@ -1,8 +1,6 @@
 // Messages of some hundred bytes over the sockets of a meeting.
 #pragma once
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -15,10 +13,10 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -30,13 +28,9 @@ class MeetingConnection {
   static constexpr std::chrono::seconds silence{6};
 
   /// `tls`: a session on the socket, null without TLS.
-  MeetingConnection(MeetingSocket socket, std::unique_ptr<TlsSession> tls) noexcept
+  MeetingConnection(Descriptor socket, std::unique_ptr<TlsSession> tls) noexcept
       : socket_(std::move(socket)), tls_(std::move(tls)) {
-    const int on = 1, idle = 2, interval = 1, times = 4;
-    ::setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    keep_alive(socket_.get(), 2, 1);
   }
 
   [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
@@ -145,7 +139,7 @@ class MeetingConnection {
     return size;
   }
 
-  MeetingSocket socket_;
+  Descriptor socket_;
   std::unique_ptr<TlsSession> tls_;
   std::string in_;
   std::string out_;

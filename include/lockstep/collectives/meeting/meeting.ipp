@@ -4,13 +4,13 @@
 #include "lockstep/collectives/meeting/detail/guest.hpp"
 #include "lockstep/collectives/meeting/detail/host.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -18,9 +18,9 @@ namespace detail {
 /// The port on which this rank listens to its peers, opened where there is none yet.
 LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
                                   const CommunicationOptions& options, KeptPort& port) {
-  MeetingSocket listening(port.copy());
+  Descriptor listening(port.copy());
   if (!listening.is_open()) {
-    listening = listen_for_meeting(meeting_host, options.bind_address, 0);
+    listening = listen_for(meeting_host, options.bind_address, 0);
     if (!listening.is_open())
       throw Error(
           concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));

@@ -11,24 +11,41 @@
 #include <utility>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
 #include "lockstep/extra/elastic/detail/callers.hpp"
 #include "lockstep/extra/elastic/detail/formation_words.hpp"
 #include "lockstep/extra/elastic/detail/guests.hpp"
-#include "lockstep/extra/elastic/detail/ports.hpp"
-#include "lockstep/extra/elastic/detail/rare_log.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/extra/elastic/membership.hpp"
+#include "lockstep/net/listener.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// Opens a port for the members of the next world, kept in `port`, and returns its "host:port".
+/// Each world has ports of its own: a process that still calls members of an older one reaches
+/// none.
+[[nodiscard, gnu::cold]] inline std::string open_world_port(const std::string& address,
+                                                            const CommunicationOptions& options,
+                                                            KeptPort& port) {
+  const auto socket = listen_for(parse_address(address).host, options.bind_address, 0);
+  if (socket.is_open()) port.keep(socket.get());
+  if (!socket.is_open() || !port.is_set())
+    throw Error(
+        concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
+  return concat({address.substr(0, address.rfind(':') + 1), port_of(own_name(socket.get()))});
+}
+
+}  // namespace detail
 
 /// Owns the sockets. The thread that talks holds the lock but while it waits.
 class Membership::Impl {
@@ -51,7 +68,7 @@ class Membership::Impl {
                     .patience = options.startup_timeout,
                     .build = build},
                    std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
-        guests_(detail::listen_for_formation(own_, options), addresses.size()),
+        guests_(listen(own_, options), addresses.size()),
         called_(addresses.size()),
         callers_(addresses, wake_) {
     const detail::SignalMask mask;
@@ -79,7 +96,7 @@ class Membership::Impl {
     const auto is_over = [&] {
       return formation_.stage() != Stage::forming || !failure_.empty() || !differs_.empty();
     };
-    while (!changed_.wait_for(lock, std::chrono::seconds(5), is_over)) {
+    while (!changed_.wait_for(lock, detail::report_interval, is_over)) {
       const std::string text = formation_.waiting(Clock::now());
       lock.unlock();
       log_line(concat({"start-up: worker ", slot_, " at ", own_, " waits for others: ", text}));
@@ -103,6 +120,14 @@ class Membership::Impl {
   [[nodiscard]] bool has_newcomer() const noexcept { return newcomer_; }
 
  private:
+  /// The process that had this place may be about to end, and is waited for.
+  static detail::Descriptor listen(const std::string& address,
+                                   const CommunicationOptions& options) {
+    const Address own = parse_address(address);
+    return detail::listen_on_own({own.port, address}, own.host, options.bind_address,
+                                 options.startup_timeout);
+  }
+
   using Talk = detail::FormationTalk;
   using Guest = detail::FormationGuest;
   using Message = detail::FormationMessage;
@@ -190,7 +215,7 @@ class Membership::Impl {
       if (guest.slot >= 0) formation_.hear_guest(guest.slot, message, now);
     }
     if (!guest.talk.problem().empty())
-      refusals_.line(detail::refusal(guest.ip, guest.talk.problem()), now);
+      refusals_.turned_away("start-up: ", guest.ip, guest.talk.problem(), now);
     if (guest.talk.is_open() && (guest.slot >= 0 || now - guest.since < introduction)) return;
     leave(guest, now);
   }
@@ -209,9 +234,8 @@ class Membership::Impl {
     if (!denial.empty() || !claims || message.slot == own.slot || message.slot >= own.slots ||
         message.slots != own.slots || message.min_workers != own.min_workers ||
         message.build != own.build) {
-      refusals_.line(denial.empty() ? detail::refusal(guest.ip, message, own)
-                                    : detail::refusal(guest.ip, denial),
-                     now);
+      refusals_.turned_away("start-up: ", guest.ip,
+                            denial.empty() ? detail::difference(message, own) : denial, now);
       guest.is_gone = true;
       return;
     }
@@ -221,7 +245,7 @@ class Membership::Impl {
     known = &guest;
   }
 
-  void meet(int slot, detail::MeetingSocket socket) {
+  void meet(int slot, detail::Descriptor socket) {
     Called& called = called_[static_cast<std::size_t>(slot)];
     if (formation_.stage() != Stage::forming || called.talk) return;
     auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::call(tls_, socket.get(), slot);
@@ -236,7 +260,8 @@ class Membership::Impl {
       formation_.hear_called(slot, message, now);
     }
     if (!called.talk->problem().empty())
-      complaints_.line(concat({"start-up: worker ", slot, " ", called.talk->problem()}), now);
+      complaints_.line(concat({"start-up: worker ", slot, " ", called.talk->problem()}),
+                       LogLevel::info, now);
     if (called.talk->is_fixed() && !secret_.is_set()) {  // with a secret it would have to prove it
       differs_ = concat({"start-up: worker ", slot, " ", called.talk->problem(),
                          ": give all workers the same options"});

@@ -22,10 +22,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "lockstep/collectives/meeting/seal.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
@@ -37,6 +35,8 @@
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"
+#include "lockstep/net/rare_log.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -92,9 +92,6 @@ struct PsTrust {
   std::shared_ptr<const TlsContext> tls{};  ///< null: connections are plain
 };
 
-/// A process that waits says so after this time, and whenever it has passed again.
-inline constexpr std::chrono::seconds ps_report_interval{5};
-
 /// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call may
 /// throw ConnectionLost, after which the connection cannot be used again. One thread receives; one
 /// thread at a time sends.
@@ -110,7 +107,7 @@ class PsConnection {
   };
 
   /// `timeout`: how long the other side may be silent.
-  PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout);
+  PsConnection(Descriptor socket, std::chrono::milliseconds timeout);
   /// Called every 5 s in which the other side is waited for, and silent.
   void on_silence(std::function<void(std::chrono::seconds silent)> f) {
     on_silence_ = std::move(f);
@@ -156,7 +153,7 @@ class PsConnection {
     return std::min(until_, Clock::now() + timeout_);
   }
 
-  MeetingSocket socket_;
+  Descriptor socket_;
   const std::chrono::milliseconds timeout_;
   Clock::time_point until_ = Clock::time_point::max();
   std::function<void(std::chrono::seconds)> on_silence_;
@@ -189,10 +186,9 @@ void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& 
 inline constexpr std::uint32_t ps_mark = 0x5350'534C;  // "LSPS"
 inline constexpr std::size_t ps_longest_text = std::size_t{1} << 16;
 
-inline PsConnection::PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout)
+inline PsConnection::PsConnection(Descriptor socket, std::chrono::milliseconds timeout)
     : socket_(std::move(socket)), timeout_(timeout) {
-  const int on = 1;
-  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_option(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
 inline void PsConnection::shut_down() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
@@ -263,13 +259,12 @@ inline void PsConnection::fail_to_send(const char* what) {
 inline void PsConnection::wait(short events) {
   pollfd ready{socket_.get(), events, 0};
   const auto end = deadline();
-  auto silent = ps_report_interval;
-  for (auto report = Clock::now() + silent; report < end; report += ps_report_interval) {
+  auto silent = report_interval;
+  for (auto report = Clock::now() + silent; report < end; report += report_interval) {
     if (poll_until(ready, report)) return;
-    // poll() counts whole milliseconds, and may end up to one early: before that, it has failed.
-    if (Clock::now() + std::chrono::milliseconds(1) < report) break;
+    if (Clock::now() < report) break;  // poll has failed
     if (on_silence_) on_silence_(silent);
-    silent += ps_report_interval;
+    silent += report_interval;
   }
   if (!poll_until(ready, end))
     throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,13 +20,14 @@
 #include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -63,16 +63,8 @@ class MeetingGuest {
   using Clock = std::chrono::steady_clock;
   using Addresses = std::vector<std::string>;
 
-  static void set_port(SocketName& name, int port) noexcept {
-    const auto number = htons(static_cast<std::uint16_t>(port));
-    if (name.ss_family == AF_INET6)
-      reinterpret_cast<sockaddr_in6&>(name).sin6_port = number;
-    else
-      reinterpret_cast<sockaddr_in&>(name).sin_port = number;
-  }
-
   [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
-    MeetingSocket socket = call_socket(name, in_seconds(2), why_of_call_);
+    Descriptor socket = call_socket(name, in_seconds(2), why_of_call_);
     if (!socket.is_open()) return none(why_of_call_);
     auto tls = tls_ == nullptr ? nullptr : TlsSession::call(tls_, socket.get(), 0);
     return converse(MeetingConnection(std::move(socket), std::move(tls)));
@@ -154,11 +146,9 @@ class MeetingGuest {
   }
 
   void report() {
-    if (Clock::now() >= next_report_) {
-      next_report_ = Clock::now() + std::chrono::seconds(5);
+    if (reports_.is_due())
       log_line(concat({"start-up: worker ", meeting_.rank, " looks for worker 0 at ",
                        meeting_.address, ": ", why_}));
-    }
     last_why_ = std::exchange(why_, {});
   }
 
@@ -182,7 +172,7 @@ class MeetingGuest {
   const int port_;
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
-  Clock::time_point next_report_ = begin_ + std::chrono::seconds(5);
+  RareLog reports_;
   std::string why_;          // why rank 0 could not be asked
   std::string last_why_;     // the same, in the round before
   std::string why_of_call_;  // why the last call was in vain

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +21,6 @@
 #include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
@@ -30,6 +28,8 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/listener.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -53,8 +53,8 @@ class MeetingHost {
     open();
     while (!all_are_there()) {
       if (Clock::now() >= deadline_) fail();
-      poll_once(std::min(deadline_, next_report_));
-      if (Clock::now() >= next_report_ && !all_are_there()) report();
+      poll_once(std::min(deadline_, log_.due()));
+      if (!all_are_there() && log_.is_due()) report();
     }
     // A guest that has gone with its list loses its place; the list stays as it was sent.
     std::vector<std::string> all = addresses_;
@@ -98,8 +98,8 @@ class MeetingHost {
   void open() {
     for (;;) {
       for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i) {
-        listener_ = listen_for_meeting(place_.host, options_.bind_address, place_.port + i);
-        if (listener_.is_open()) return;
+        Descriptor socket = listen_for(place_.host, options_.bind_address, place_.port + i);
+        if (socket.is_open()) return void(listener_.emplace(std::move(socket)));
         if (errno != EADDRINUSE)
           throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
                                            ", where the other workers look for it (",
@@ -120,13 +120,10 @@ class MeetingHost {
   }
 
   void poll_once(Clock::time_point until) {
-    std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
+    std::vector<pollfd> watched{{listener_->descriptor(), POLLIN, 0}};
     for (const Guest& guest : guests_)
       watched.push_back({guest.connection.descriptor(), guest.connection.events(), 0});
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(watched.data(), watched.size(),
-               static_cast<int>(std::clamp<long long>(left + 1, 0, 1000))) > 0) {
+    if (::poll(watched.data(), watched.size(), std::min(1000, time_until(until))) > 0) {
       std::size_t i = 1;
       for (Guest& guest : guests_)
         if (watched[i++].revents != 0) serve(guest);
@@ -149,9 +146,7 @@ class MeetingHost {
   void accept() {
     for (;;) {
       SocketName peer{};
-      socklen_t size = sizeof peer;
-      MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
-                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
+      Descriptor socket = listener_->accept(peer);
       if (!socket.is_open()) return;
       const std::string ip = ip_text(peer);
       const bool here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
@@ -251,20 +246,13 @@ class MeetingHost {
     answer(guest, MeetingAnswer::Kind::refused, why);
   }
 
-  // It calls again five times a second.
   void log_guest(const Guest& guest, std::string_view what) {
-    std::string text = concat({"start-up: a process at ", guest.ip, " ", what});
-    if (text == last_logged_ && Clock::now() < logged_ + std::chrono::seconds(5)) return;
-    log_line(concat({text, "; it is turned away"}), LogLevel::warning);
-    last_logged_ = std::move(text);
-    logged_ = Clock::now();
+    log_.turned_away("start-up: ", guest.ip, what);
   }
 
   void report() {
-    next_report_ += std::chrono::seconds(5);
-    log_line(concat({"start-up: worker 0 waits at ", meeting_.address, " (port ",
-                     port_of(own_name(listener_.get())), ") for ", missing_ranks(addresses_),
-                     " of ", meeting_.size}));
+    log_line(concat({"start-up: worker 0 waits at ", meeting_.address, " (port ", listener_->port(),
+                     ") for ", missing_ranks(addresses_), " of ", meeting_.size}));
   }
 
   [[noreturn]] void fail() const {
@@ -288,13 +276,11 @@ class MeetingHost {
   const Address place_;
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
-  Clock::time_point next_report_ = begin_ + std::chrono::seconds(5);
-  MeetingSocket listener_;
+  RareLog log_;
+  std::optional<ListeningSocket> listener_;
   std::list<Guest> guests_;
   std::vector<std::string> addresses_;  // by rank; empty: not there
   std::vector<Contest> contests_;       // by rank
-  std::string last_logged_;
-  Clock::time_point logged_{};
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -23,7 +21,6 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
@@ -32,14 +29,16 @@
 #include "lockstep/collectives/tcp/detail/control_outbox.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
-#include "lockstep/collectives/tcp/detail/port_probes.hpp"
+#include "lockstep/collectives/tcp/detail/port_probe.hpp"
 #include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -78,7 +77,7 @@ class TcpControl {
       for (int other = 0; other < channel_.size(); ++other) channel_.peer(other).heard = now;
       for (const int other : channel_.partners()) {
         channel_.peer(other).inbox = std::move(link(other).inbox);
-        probes_.remember(other, names_.address(other), link(other).control,
+        probes_.remember(other, names_.address(other), link(other).control.native_handle(),
                          link(other).incarnation);
         take(other, {}, now);
         if (link(other).control.tls != nullptr)
@@ -219,12 +218,6 @@ class TcpControl {
       conclude(now);
       outbox_.flush();
     }
-  }
-
-  static int time_until(Clock::time_point due) {
-    if (due == Clock::time_point::max()) return -1;
-    const auto left = std::chrono::ceil<Milliseconds>(due - Clock::now());
-    return static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 60'000));
   }
 
   // A report of a failure comes before the end of its sender's connection, so all reports are read

@@ -13,16 +13,48 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
-#include "lockstep/collectives/tcp/detail/listener.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/descriptor.hpp"
+#include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Listens on the port of `address`: with `descriptor` or the one that LOCKSTEP_LISTEN_FD names, if
+/// it fits; else on `bind_address`; without one, on the loopback interface if the address belongs
+/// to it, else on all interfaces. Returns what is wrong when another socket has the port, and may
+/// give it up. Throws ConfigurationError when anything else is wrong.
+[[nodiscard]] inline std::string listen_on_own_port(TcpAcceptor& acceptor,
+                                                    const std::string& address, int descriptor,
+                                                    const std::string& bind_address, int backlog) {
+  const Address own = parse_address(address);
+  if (!bind_address.empty()) (void)bind_name(bind_address, own.port);
+  Descriptor socket;
+  if (listens_on(descriptor, own.port))
+    socket = Descriptor::checked(descriptor, "take over a socket");
+  else
+    socket = inherited_listener(own.port);
+  if (!socket.is_open())
+    socket = bind_address.empty() ? listen_for(own.host, "", own.port, backlog)
+                                  : listen_at(bind_address, own.port, backlog);
+  if (socket.is_open()) {
+    const bool is_v6 = own_name(socket.get()).ss_family == AF_INET6;
+    acceptor.assign(is_v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get());
+    (void)socket.release();
+    return {};
+  }
+  const int error = errno;
+  std::string problem = OwnPort{own.port, address}.problem(error);
+  if (error == EADDRINUSE) return problem;
+  if (!bind_address.empty())
+    problem += concat({"; CommunicationOptions::bind_address is ", bind_address,
+                       ", which must be an address of one of this machine's interfaces"});
+  throw ConfigurationError(problem);
+}
 
 /// This worker's own port, and the connections that have come to it and have no place yet: the
 /// **guests**. There is room for a number of them; then the oldest goes, so that no guest can keep
@@ -42,7 +74,8 @@ class IncomingCalls {
         acceptor_(io),
         open_timer_(io) {}
 
-  /// See listen_on_own_port(). While another socket has the port, this tries again and again: even
+  /// See listen_on_own_port(). (A worker that calls amid strangers waits behind those in the
+  /// backlog: it is short.) While another socket has the port, this tries again and again: even
   /// an outgoing connection of another program may have it for a moment.
   void open(const std::string& address, int descriptor, const std::string& bind_address,
             int backlog) {
@@ -65,12 +98,12 @@ class IncomingCalls {
   /// Why this worker does not listen yet; empty when it does.
   [[nodiscard]] const std::string& cannot_listen() const noexcept { return cannot_listen_; }
 
-  /// The listening socket, non-blocking and owned by the caller from now on; -1 if there is none.
-  [[nodiscard]] int release() {
+  /// The listening socket, non-blocking; none if this worker does not listen.
+  [[nodiscard]] Descriptor release() {
     closed_ = true;
     asio::error_code error;
     const int listener = acceptor_.is_open() ? acceptor_.release(error) : -1;
-    return error ? -1 : listener;
+    return Descriptor(error ? -1 : listener);
   }
 
   void close() {

@@ -13,12 +13,12 @@
 #include <chrono>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -28,26 +28,15 @@ inline void configure(TcpSocket& socket) {
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-#if defined(TCP_KEEPIDLE) && defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
-  const auto set = [&](int option, int value) {
-    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
-  };
-  set(TCP_KEEPIDLE, 10);
-  set(TCP_KEEPINTVL, 5);
-  set(TCP_KEEPCNT, 4);
-#endif
+  keep_alive(socket.native_handle(), 10, 5);
 }
 
 /// Even while nothing is in flight, the end of a peer's machine shows within the timeout.
 inline void keep_alive_within(TcpSocket& socket, std::chrono::milliseconds timeout) {
   const int seconds =
       static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(timeout.count() / 1000, 6, 7200));
-  for (const auto& [option, value] :
-       {std::pair(TCP_KEEPIDLE, seconds / 3), std::pair(TCP_KEEPINTVL, seconds / 6),
-        std::pair(TCP_KEEPCNT, 4)})
-    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+  keep_alive(socket.native_handle(), seconds / 3, seconds / 6);
 }
 
 /// Throws ConfigurationError when the system does not offer it.
@@ -63,9 +52,7 @@ inline void set_congestion_control(TcpSocket& socket, const std::string& name) {
 
 /// Why a connection is broken; eof if it has been closed.
 inline asio::error_code cause_of_break(int socket) {
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  const int error = socket_error(socket);
   if (error == 0) return asio::error::eof;
   return {error, asio::error::get_system_category()};
 }

@@ -1,7 +1,7 @@
 // How the workers find each other: see Tcp.
 #pragma once
 
-#include <unistd.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <asio/error.hpp>
@@ -16,7 +16,6 @@
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
-#include "lockstep/collectives/tcp/detail/descriptors.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/listening_port.hpp"
 #include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
@@ -27,6 +26,32 @@
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Sees to it that this process may have as many open files as a worker needs, and raises its limit
+/// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
+/// peers would be missing until the start-up times out.
+inline void provide_descriptors(int rank, int world, std::size_t data_connections) {
+  const std::size_t partners = count_data_partners(world);
+  const bool meets_rank_0 = rank != 0 && !are_control_partners(0, rank, world);
+  const std::size_t peers =
+      rank == 0 ? static_cast<std::size_t>(world) - 1 : partners + (meets_rank_0 ? 1 : 0);
+  constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
+  const rlim_t needed = static_cast<rlim_t>(peers + partners * data_connections) + others;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  if (limit.rlim_max >= needed) {
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+    (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  throw ConfigurationError(
+      concat({"connections to ", peers, " other workers, to each one for control and to ", partners,
+              " of them ", data_connections, " for data (CommunicationOptions::connections), take ",
+              static_cast<std::size_t>(needed),
+              " open files with some for the program itself, and this process may have ",
+              static_cast<std::size_t>(limit.rlim_cur),
+              " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
+}
 
 /// A start-up from the first call to the agreement that all connections stand. Everything happens
 /// on the calling thread, in the handlers of one io_context:
@@ -42,9 +67,6 @@ class TcpStartup {
       : listen_socket_(rendezvous.listen_socket),
         context_(with_room(io, rendezvous, options), rendezvous, options),
         reporting_(context_, rendezvous.was_connected) {}
-  ~TcpStartup() {
-    if (listener_ >= 0) ::close(listener_);
-  }
   TcpStartup(const TcpStartup&) = delete;
   TcpStartup& operator=(const TcpStartup&) = delete;
 
@@ -94,9 +116,9 @@ class TcpStartup {
   /// After run(): serves the worker's port from now on; null if this worker could not listen, and
   /// no other rank had to call it.
   [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
-    if (listener_ < 0) return nullptr;
-    return std::make_unique<ListeningPort>(std::exchange(listener_, -1), context_.mine,
-                                           context_.secret, context_.owner.tls);
+    if (!listener_.is_open()) return nullptr;
+    return std::make_unique<ListeningPort>(std::move(listener_), context_.mine, context_.secret,
+                                           context_.owner.tls);
   }
 
  private:
@@ -111,7 +133,8 @@ class TcpStartup {
   void await_agreement() {
     const StartupContext& c = context_;
     context_.incoming.open(c.roster.names().address(c.rank()), listen_socket_,
-                           c.options.bind_address, 2 * static_cast<int>(c.most_calls()));
+                           c.options.bind_address,
+                           std::max(128, 2 * static_cast<int>(c.most_calls())));
     reporting_.begin();
     connecting_.begin();
     const auto deadline = c.begin + c.options.startup_timeout;
@@ -145,7 +168,7 @@ class TcpStartup {
   }
 
   const int listen_socket_;
-  int listener_ = -1;
+  Descriptor listener_;
   RetiredSockets retired_;
   StartupContext context_;
   StartupReporting reporting_;

@@ -13,6 +13,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -24,7 +25,7 @@ class StartupReporting {
       : context_(context), was_connected_(was_connected), timer_(context.io) {}
 
   void begin() {
-    timer_.expires_after(std::chrono::seconds(5));
+    timer_.expires_after(report_interval);
     timer_.async_wait([this](asio::error_code) {
       if (stopped_) return;
       log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",

@@ -1,8 +1,6 @@
 // Calls the other processes of an elastic cluster, on a thread of its own.
 #pragma once
 
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -14,11 +12,11 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/host/signal_mask.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -29,7 +27,7 @@ class FormationCallers {
   using Clock = std::chrono::steady_clock;
   struct Reached {
     int slot;
-    MeetingSocket socket;
+    Descriptor socket;
   };
 
   /// `news` is woken for each that is reached.
@@ -73,7 +71,7 @@ class FormationCallers {
         if (wanted_[slot] == 0 || Clock::now() < next[slot]) continue;
         lock.unlock();
         const auto begin = Clock::now();
-        MeetingSocket socket = call(addresses_[slot]);
+        Descriptor socket = call(addresses_[slot]);
         const bool was_silent = !socket.is_open() && Clock::now() - begin >= patience;
         // (What is reached may be another program, which hangs up at once.)
         next[slot] = Clock::now() + (was_silent ? rest : interval);
@@ -92,13 +90,10 @@ class FormationCallers {
     }
   }
 
-  [[nodiscard]] static MeetingSocket call(const std::string& text) {
+  [[nodiscard]] static Descriptor call(const std::string& text) {
     std::string why;
     const Address address = parse_address(text);
-    for (const SocketName& name : resolve(address.host, address.port, why))
-      if (MeetingSocket socket = call_socket(name, Clock::now() + patience, why); socket.is_open())
-        return socket;
-    return {};
+    return call_host(address.host, address.port, patience, Clock::time_point::max(), why);
   }
 
   const std::vector<std::string> addresses_;

@@ -11,22 +11,14 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The line about a process that is turned away. `problem` ends a sentence about it.
-[[nodiscard, gnu::cold]] inline std::string refusal(const std::string& ip,
-                                                    const std::string& problem) {
-  return concat({"start-up: a process at ", ip, " ", problem, "; it is turned away"});
-}
-
 /// What is wrong with a claim that does not fit this process's place in the cluster.
 template <class Claim, class Place>
-[[nodiscard, gnu::cold]] std::string refusal(const std::string& ip, const Claim& claim,
-                                             const Place& own) {
+[[nodiscard, gnu::cold]] std::string difference(const Claim& claim, const Place& own) {
   const auto text = [](const auto& place) {
     return concat({"worker ", place.slot, " of ", place.slots, ", with min_workers ",
                    place.min_workers, place.build.empty() ? "" : ", ", place.build});
   };
-  return concat({"start-up: a process at ", ip, " claims to be ", text(claim), "; this is ",
-                 text(own), ": it is turned away"});
+  return concat({"claims to be ", text(claim), "; this is ", text(own)});
 }
 
 /// Which workers are here, and which are missing.

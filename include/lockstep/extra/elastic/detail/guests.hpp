@@ -12,13 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/extra/elastic/detail/ports.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -37,7 +36,7 @@ class FormationGuests {
  public:
   using Clock = std::chrono::steady_clock;
 
-  FormationGuests(MeetingSocket listener, std::size_t slots)
+  FormationGuests(Descriptor listener, std::size_t slots)
       : listener_(std::move(listener)), by_slot_(slots) {}
 
   void watch(std::vector<pollfd>& watched) const {
@@ -48,7 +47,7 @@ class FormationGuests {
   void accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret) {
     for (int i = 0; i < most_at_once; ++i) {
       SocketName peer{};
-      MeetingSocket socket = listener_.accept(peer);
+      Descriptor socket = listener_.accept(peer);
       if (!socket.is_open()) return;
       if (guests_.size() >= most_strangers + by_slot_.size())
         guests_.erase(std::ranges::find_if(
@@ -70,7 +69,7 @@ class FormationGuests {
   static constexpr std::size_t most_strangers = 256;
   static constexpr int most_at_once = 16;
 
-  FormationListener listener_;
+  ListeningSocket listener_;
   std::list<FormationGuest> guests_;
   std::vector<FormationGuest*> by_slot_;
 };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -89,11 +89,7 @@ inline void PsLink::fail(std::string_view operation, Clock::time_point since,
 inline void PsLink::connect(Clock::time_point until) {
   const Address place = parse_address(address_);
   std::string reason = "the name has no address";
-  MeetingSocket socket;
-  for (const SocketName& name : resolve(place.host, place.port, reason)) {
-    socket = call_socket(name, std::min(until, Clock::now() + std::chrono::seconds(2)), reason);
-    if (socket.is_open()) break;
-  }
+  Descriptor socket = call_host(place.host, place.port, std::chrono::seconds(2), until, reason);
   if (!socket.is_open()) throw ConnectionLost(reason);
   connection.emplace(std::move(socket), caller_.options.timeout);
   connection->on_silence([this](std::chrono::seconds silent) {
@@ -119,7 +115,7 @@ inline void PsLink::connect(Clock::time_point until) {
 inline PsConnection::Head PsLink::reply(std::string_view operation,
                                         std::optional<Clock::time_point> until) {
   const auto begin = Clock::now();
-  auto next_report = begin + ps_report_interval;
+  RareLog reports;
   for (;;) {
     const auto head = connection->receive_head();
     if (head.kind == PsMessage::reply) return head;
@@ -136,8 +132,7 @@ inline PsConnection::Head PsLink::reply(std::string_view operation,
     if (until && now >= *until)
       fail(operation, begin,
            concat({"waits in vain for ", text, "; are they started, with this cluster?"}));
-    if (now < next_report) continue;
-    next_report = now + ps_report_interval;
+    if (!reports.is_due(now)) continue;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begin).count();
     log_line(concat({operation, ": worker ", caller_.rank, " has waited ", seconds, " s at ",
                      name(), " for ", text}));
@@ -148,7 +143,7 @@ inline void PsLink::converse(std::string_view operation, Send send, Receive rece
                              std::optional<Clock::time_point> until) {
   const auto begin = Clock::now();
   const auto deadline = begin + caller_.options.startup_timeout;
-  auto next_report = begin + ps_report_interval;
+  RareLog reports;
   bool is_trusted = true;
   const auto succeeds = [&] {
     try {
@@ -161,7 +156,7 @@ inline void PsLink::converse(std::string_view operation, Send send, Receive rece
       why = lost.what();
       const bool was_trusted = is_trusted;
       is_trusted = dynamic_cast<const PeerUntrusted*>(&lost) == nullptr;
-      if (was_trusted && !is_trusted) next_report = Clock::now();  // no use in waiting to say so
+      if (was_trusted && !is_trusted) reports.hasten();  // no use in waiting to say so
       return false;
     } catch (...) {
       connection.reset();
@@ -178,9 +173,8 @@ inline void PsLink::converse(std::string_view operation, Send send, Receive rece
                                 "; start it (again), with the backup_dir that it had"})
                       : why,
            is_trusted ? address_ : std::string());  // one that TLS refuses is at work for others
-    if (now < next_report) continue;
-    next_report = now + ps_report_interval;
-    log_line(concat({operation, ": worker ", caller_.rank, " waits for ", name(), ": ", why}));
+    if (reports.is_due(now))
+      log_line(concat({operation, ": worker ", caller_.rank, " waits for ", name(), ": ", why}));
   }
 }
 

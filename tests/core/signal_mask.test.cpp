@@ -1,4 +1,4 @@
-#include "lockstep/collectives/host/signal_mask.hpp"
+#include "lockstep/core/signal_mask.hpp"
 
 #include <doctest/doctest.h>
 

@@ -12,14 +12,15 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
 
 /// Owns a file descriptor, which no child inherits unless it is told to.
 class Descriptor {
  public:
   Descriptor() noexcept = default;
   explicit Descriptor(int descriptor) noexcept : descriptor_(descriptor) {}
-  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Descriptor(Descriptor&& other) noexcept : descriptor_(other.release()) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     return *this;
@@ -38,12 +39,18 @@ class Descriptor {
     ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     return Descriptor(descriptor);
   }
+  /// Another descriptor of the same file or socket; none if this process may open no more.
+  [[nodiscard]] static Descriptor copy_of(int descriptor) noexcept {
+    return Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  }
 
   [[nodiscard]] int get() const noexcept { return descriptor_; }
   [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
   void close() noexcept {
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+    if (is_open()) ::close(release());
   }
+  /// It is the caller's from now on.
+  [[nodiscard]] int release() noexcept { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
@@ -62,4 +69,27 @@ struct Pipe {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}  // namespace detail
+
+/// Keeps a listening socket for a worker that may lose its peers and meet them again: no other
+/// program can get the port in between. Not thread-safe.
+class KeptPort {
+ public:
+  KeptPort() = default;
+  KeptPort(const KeptPort&) = delete;
+  KeptPort& operator=(const KeptPort&) = delete;
+
+  [[nodiscard]] bool is_set() const noexcept { return kept_.is_open(); }
+  /// Keeps a copy of a listening socket, in place of an earlier one. Keeps nothing if this process
+  /// may open no more files.
+  void keep(int listening) noexcept { kept_ = detail::Descriptor::copy_of(listening); }
+  /// Another copy, which is the caller's; -1 when there is none.
+  [[nodiscard]] int copy() const noexcept {
+    return is_set() ? detail::Descriptor::copy_of(kept_.get()).release() : -1;
+  }
+
+ private:
+  detail::Descriptor kept_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/meeting/inherited_listener.hpp"
+#include "lockstep/net/listener.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -10,14 +10,14 @@
 using namespace lockstep::detail;
 
 TEST_CASE("the launcher's socket is taken if it listens on the port, and nothing else is") {
-  const MeetingSocket launcher = listen_for_meeting("127.0.0.1", "", 0);
+  const Descriptor launcher = listen_for("127.0.0.1", "", 0);
   REQUIRE(launcher.is_open());
   const int port = port_of(own_name(launcher.get()));
   ::unsetenv("LOCKSTEP_LISTEN_FD");
   CHECK_FALSE(inherited_listener(port).is_open());
   ::setenv("LOCKSTEP_LISTEN_FD", std::to_string(launcher.get()).c_str(), 1);
   CHECK_FALSE(inherited_listener(port == 1 ? 2 : port - 1).is_open());
-  const MeetingSocket taken = inherited_listener(port);
+  const Descriptor taken = inherited_listener(port);
   REQUIRE(taken.is_open());
   CHECK(taken.get() != launcher.get());
   CHECK((::fcntl(taken.get(), F_GETFL) & O_NONBLOCK) != 0);
@@ -28,4 +28,19 @@ TEST_CASE("the launcher's socket is taken if it listens on the port, and nothing
   ::setenv("LOCKSTEP_LISTEN_FD", "1", 1);
   CHECK_FALSE(inherited_listener(port).is_open());
   ::unsetenv("LOCKSTEP_LISTEN_FD");
+}
+
+TEST_CASE("an IP address names a socket, and nothing else does") {
+  CHECK(ip_text(*ip_name("10.0.0.1", 80)) == "10.0.0.1");
+  CHECK(port_of(*ip_name("10.0.0.1", 80)) == 80);
+  CHECK(ip_text(*ip_name("fd00::1", 80)) == "fd00::1");
+  CHECK(port_of(*ip_name("fd00::1", 80)) == 80);
+  CHECK(ip_text(*ip_name("::ffff:10.0.0.1", 80)) == "10.0.0.1");
+  for (const char* const none : {"localhost", "", "1", "127.1", "10.0.0.256", ":", "fd00::g"})
+    CHECK_FALSE(ip_name(none, 80));
+}
+
+TEST_CASE("an address of another machine is told from those of this one") {
+  CHECK(is_of_this_machine(*ip_name("127.0.0.1", 9)));
+  CHECK_FALSE(is_of_this_machine(*ip_name("192.0.2.1", 9)));  // for documents (RFC 5737)
 }
