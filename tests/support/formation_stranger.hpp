@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
@@ -42,8 +41,7 @@ inline Claimed claim_slot(const std::string& address,
   if (!socket.is_open()) throw std::runtime_error(why);
   auto session = tls == nullptr ? nullptr : ls::detail::TlsSession::call(tls, socket.get(), called);
   const ls::detail::ClusterSecret none;
-  ls::detail::FormationTalk talk(
-      ls::detail::MeetingConnection(std::move(socket), std::move(session)), none, true);
+  ls::detail::FormationTalk talk(std::move(socket), std::move(session), none, true);
   Claimed claimed;
   const auto end = Clock::now() + stays;
   for (; talk.is_open() && Clock::now() < end; std::this_thread::sleep_for(milliseconds(1))) {

@@ -148,8 +148,9 @@ class ListeningSocket {
   [[nodiscard]] int descriptor() const noexcept {
     return Clock::now() < rests_until_ ? -1 : socket_.get();
   }
-  /// The next caller and its name; its socket does not block, and is not open where there is none. When the process
-  /// cannot have another socket, the caller would be announced again and again: then it rests.
+  /// The next caller and its name; its socket does not block, and is not open where there is none.
+  /// When the process cannot have another socket, the caller would be announced again and again:
+  /// then it rests.
   [[nodiscard]] Descriptor accept(SocketName& peer) {
     if (Clock::now() < rests_until_) return {};
     socklen_t size = sizeof peer;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/meeting/detail/words.hpp"
+#include "lockstep/collectives/meeting/seal.hpp"
 #include "lockstep/net/listener.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/messages.hpp"

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
-using namespace lockstep;
 using namespace lockstep::detail;
+using namespace lockstep;
 using namespace std::chrono_literals;
+using lockstep::detail::FailureCause;
+
 using Type = ControlFrame::Type;
 
 namespace {
@@ -86,5 +89,23 @@ TEST_SUITE("failure watch") {
     CHECK(w.watch.conclude(now));
     CHECK(w.cause.get().failed_rank == 2);
     CHECK(w.cause.get().reason == "closed the connection; its process has ended");
+  }
+}
+
+TEST_SUITE("failure cause") {
+  TEST_CASE("the first one counts, whichever thread sets it") {
+    FailureCause cause;
+    CHECK_FALSE(cause.is_set());
+    std::vector<std::string> returned(4);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < returned.size(); ++i)
+      threads.emplace_back([&, i] {
+        CollectiveFailure failure;
+        failure.reason = std::to_string(i);
+        returned[i] = cause.set(failure).reason;
+      });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(cause.is_set());
+    CHECK(returned == std::vector<std::string>(4, cause.get().reason));
   }
 }

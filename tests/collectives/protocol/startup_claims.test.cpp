@@ -2,6 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
 using namespace lockstep::detail;
 using namespace std::chrono_literals;
 
@@ -47,5 +53,62 @@ TEST_SUITE("start-up claims") {
     StartupClaims claims(2, 1s);
     CHECK_FALSE(claims.ends_for_callee(1, 7, now));
     CHECK(claims.ends_for_callee(1, 7, now + 250ms));
+  }
+}
+
+namespace {
+
+struct Connection {
+  std::uint64_t incarnation;
+};
+using Pointer = std::shared_ptr<Connection>;
+using Place = StartupPlace<Pointer>;
+
+Pointer of(std::uint64_t incarnation) {
+  return std::make_shared<Connection>(Connection{incarnation});
+}
+
+}  // namespace
+
+TEST_SUITE("start-up place") {
+  TEST_CASE("a connection replaces the one before it, and all of another process") {
+    Place place(3);
+    std::vector<std::pair<std::size_t, Pointer>> dropped;
+    const auto put = [&](std::size_t link, const Pointer& connection) {
+      dropped.clear();
+      place.put(link, connection,
+                [&](std::size_t at, const Pointer& former) { dropped.emplace_back(at, former); });
+    };
+    const Pointer control = of(1), data = of(1);
+    put(0, control);
+    put(1, data);
+    CHECK(dropped.empty());
+    CHECK_FALSE(place.is_complete());
+    put(2, of(1));
+    CHECK(place.is_complete());
+    CHECK(place.control() == control);
+
+    const Pointer again = of(1);
+    put(1, again);
+    CHECK(dropped == std::vector{std::pair(std::size_t{1}, data)});
+    put(0, of(2));
+    CHECK(dropped.size() == 3);
+    CHECK(dropped[0] == std::pair(std::size_t{0}, control));
+    CHECK(dropped[1] == std::pair(std::size_t{1}, again));
+    CHECK(place.links[1] == nullptr);
+    CHECK_FALSE(place.is_complete());
+  }
+
+  TEST_CASE("a guest prevails when the older process is gone or silent; two that live are twins") {
+    Place place(2);
+    CHECK_FALSE(place.is_anothers(1));
+    CHECK(place.contest(1, true, 0s) == Place::Contest::prevails);
+    place.put(0, of(1), [](std::size_t, const Pointer&) {});
+    CHECK_FALSE(place.is_anothers(1));
+    CHECK(place.is_anothers(2));
+    CHECK(place.contest(1, true, 0s) == Place::Contest::prevails);
+    CHECK(place.contest(2, true, 0s) == Place::Contest::twins);
+    CHECK(place.contest(2, false, 1s) == Place::Contest::goes_on);
+    CHECK(place.contest(2, false, 2s) == Place::Contest::prevails);
   }
 }

@@ -170,10 +170,8 @@ TEST_CASE(
     const auto names = lockstep::detail::resolve(address.host, address.port, why);
     REQUIRE_FALSE(names.empty());
     lockstep::detail::FormationTalk talk(
-        lockstep::detail::MeetingConnection(
-            lockstep::detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why),
-            nullptr),
-        secret, true);
+        lockstep::detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why),
+        nullptr, secret, true);
     for (int tries = 0; tries < 500 && talk.hear().empty(); ++tries)
       std::this_thread::sleep_for(1ms);
     FormationMessage claim{.kind = FormationMessage::Kind::claim,

@@ -25,7 +25,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"
 #include "lockstep/extra/parameter_server/connected_servers.hpp"
-#include "lockstep/extra/parameter_server/numbers.hpp"
+#include "lockstep/extra/parameter_server/connection.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 

@@ -1,8 +1,10 @@
 // What a rank makes of the others' words and of the ends of their connections.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,14 +13,35 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
-#include "lockstep/collectives/protocol/control_inbox.hpp"
-#include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/failure_consensus.hpp"
-#include "lockstep/collectives/protocol/peer_evidence.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The failure that all ranks name: the first one that any thread of this rank knows of.
+class FailureCause {
+ public:
+  /// Returns the one that counts.
+  CollectiveFailure set(CollectiveFailure failure) {
+    const std::lock_guard lock(mutex_);
+    if (!is_set_) failure_ = std::move(failure);
+    is_set_ = true;
+    return failure_;
+  }
+
+  [[nodiscard]] bool is_set() const noexcept { return is_set_; }
+  [[nodiscard]] CollectiveFailure get() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<bool> is_set_ = false;
+  CollectiveFailure failure_;
+};
 
 /// The whole of a rank's part in noticing a failure, from bytes and ends of connections to the
 /// cause that all ranks name. After bytes have come, a connection has ended or due() has passed,

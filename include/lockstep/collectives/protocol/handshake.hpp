@@ -112,7 +112,6 @@ class Handshake {
   // A peer with TLS begins with a handshake record, or ends with an alert. Told anything in plain
   // words, it knows that this worker has none.
   void estrange() {
-    constexpr char alert = 21, handshake = 22;
     if (is_caller() && in_.starts_with(Hello::elastic_words)) return refuse(Hello::is_elastic);
     outcome_ = Outcome::stranger;
     if (!is_caller() && in_.find(Hello::elastic_magic) == sizeof(std::uint32_t)) {
@@ -120,14 +119,12 @@ class Handshake {
       out_ = Hello::fixed_words;
       return;
     }
-    if (in_.front() != alert && in_.front() != handshake) return;
+    if (in_.front() != first_of_alert && in_.front() != first_of_handshake) return;
     if (!is_caller()) out_ = Hello().encode();
-    problem_ =
-        "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or "
-        "CommunicationOptions::tls) must be the same on all workers";
+    problem_ = speaks_tls_only;
   }
   void distrust() {
-    problem_ = "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+    problem_ = cannot_prove;
     outcome_ = Outcome::stranger;
   }
   void compare() {
@@ -246,12 +243,8 @@ class Handshake {
         {"has another ", what, " than this worker (which does not tell its own to strangers)"});
   }
 
-  static constexpr const char* no_secret =
-      "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
   static constexpr const char* other_secret =
       "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
-  static constexpr const char* secret_missing =
-      "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
 
   Hello mine_;
   ClusterSecret secret_;

@@ -21,6 +21,18 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
+// A peer with TLS begins with a handshake record, or ends with an alert: their first bytes. It
+// knows from any plain words that this process has none.
+inline constexpr char first_of_alert = 21, first_of_handshake = 22;
+inline constexpr std::string_view no_tls_words = "lockstep: no TLS\n";
+[[nodiscard]] inline bool is_tls(std::string_view first) noexcept {
+  return first.size() > 1 && (first[0] == first_of_alert || first[0] == first_of_handshake) &&
+         first[1] == 3;
+}
+inline constexpr const char* speaks_tls_only =
+    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
+    "must be the same on all workers";
+
 /// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
 /// prefix of fixed size, whose fields keep their places in all versions of the protocol,
 ///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 |
@@ -203,9 +215,7 @@ struct Hello {
   };
   if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
   if (theirs.authentication != mine.authentication)
-    return theirs.authentication == Hello::Authentication::none
-               ? "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one"
-               : "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+    return theirs.authentication == Hello::Authentication::none ? no_secret : secret_missing;
   if (theirs.addresses.size() != mine.addresses.size())
     return has("world size", theirs.addresses.size(), mine.addresses.size());
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)

@@ -14,7 +14,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/detail/certificate.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -26,6 +27,7 @@
 #include "lockstep/collectives/meeting/seal.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
@@ -39,6 +41,23 @@
 #include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Numbers of 8 bytes, one after the other, with which messages begin.
+template <class... Numbers>
+[[nodiscard]] std::array<std::byte, 8 * sizeof...(Numbers)> pack_numbers(Numbers... numbers) {
+  static_assert(((sizeof(Numbers) == 8) && ...));
+  std::array<std::byte, 8 * sizeof...(Numbers)> bytes{};
+  std::byte* to = bytes.data();
+  ((put_number<8>(to, std::bit_cast<std::uint64_t>(numbers)), to += 8), ...);
+  return bytes;
+}
+
+template <class... Numbers>
+void unpack_numbers(const std::array<std::byte, 8 * sizeof...(Numbers)>& bytes,
+                    Numbers&... numbers) {
+  const std::byte* from = bytes.data();
+  ((numbers = std::bit_cast<Numbers>(get_number<8>(from)), from += 8), ...);
+}
 
 /// What a message is. A worker asks, and the server gives one reply, `reply` or `refusal`; before
 /// it, any number of times, `waiting`.
@@ -121,7 +140,7 @@ class PsConnection {
   void answer(const std::shared_ptr<const TlsContext>& tls);
   /// What speaks against the other side being the worker of this rank; empty when nothing does.
   [[nodiscard]] std::string denies(int rank) const {
-    return tls_ == nullptr ? std::string() : tls_->denies(rank);
+    return socket_.tls == nullptr ? std::string() : socket_.tls->denies(rank);
   }
 
   /// A deadline for all calls that follow: a stranger may be slow on purpose.
@@ -153,11 +172,10 @@ class PsConnection {
     return std::min(until_, Clock::now() + timeout_);
   }
 
-  Descriptor socket_;
+  SecureSocket socket_;
   const std::chrono::milliseconds timeout_;
   Clock::time_point until_ = Clock::time_point::max();
   std::function<void(std::chrono::seconds)> on_silence_;
-  std::unique_ptr<TlsSession> tls_;
   bool has_heard_ = false;  // a message of the protocol
 };
 
@@ -187,49 +205,48 @@ inline constexpr std::uint32_t ps_mark = 0x5350'534C;  // "LSPS"
 inline constexpr std::size_t ps_longest_text = std::size_t{1} << 16;
 
 inline PsConnection::PsConnection(Descriptor socket, std::chrono::milliseconds timeout)
-    : socket_(std::move(socket)), timeout_(timeout) {
-  set_option(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+    : socket_{std::move(socket), nullptr}, timeout_(timeout) {
+  set_option(socket_.socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-inline void PsConnection::shut_down() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
+inline void PsConnection::shut_down() const noexcept {
+  ::shutdown(socket_.socket.get(), SHUT_RDWR);
+}
 
 inline bool PsConnection::has_ended() const noexcept {
-  pollfd ready{socket_.get(), POLLRDHUP, 0};
+  pollfd ready{socket_.socket.get(), POLLRDHUP, 0};
   return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 // --- TLS -----------------------------------------------------------------------------------------
 
 inline void PsConnection::call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer) {
-  if (tls != nullptr) secure(TlsSession::call(tls, socket_.get(), peer));
+  if (tls != nullptr) secure(TlsSession::call(tls, socket_.socket.get(), peer));
 }
 
 inline void PsConnection::answer(const std::shared_ptr<const TlsContext>& tls) {
-  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.get()));
+  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.socket.get()));
 }
 
 inline void PsConnection::secure(std::unique_ptr<TlsSession> session) {
-  tls_ = std::move(session);
-  for (auto state = tls_->advance(); state != TlsSession::State::established;
-       state = tls_->advance()) {
+  socket_.tls = std::move(session);
+  for (auto state = socket_.advance(); state != TlsSession::State::established;
+       state = socket_.advance()) {
     if (state == TlsSession::State::failed) fail("closed the connection in the TLS handshake");
     wait(state == TlsSession::State::wants_read ? POLLIN : POLLOUT);
   }
-  tls_->expect_long_messages();
+  socket_.tls->expect_long_messages();
 }
 
 // Bytes of a TLS handshake or alert, where a message was expected: the other side has TLS. It knows
 // from any plain words that this one has none.
 inline void PsConnection::refuse_tls(std::span<const std::byte> first) {
-  constexpr std::byte alert{21}, handshake{22}, version{3};
-  if (tls_ != nullptr || has_heard_ || first[1] != version ||
-      (first[0] != alert && first[0] != handshake))
-    return;
-  if (first[0] == handshake) {
+  const std::string_view bytes(reinterpret_cast<const char*>(first.data()), first.size());
+  if (socket_.tls != nullptr || has_heard_ || !is_tls(bytes)) return;
+  if (bytes[0] == first_of_handshake) {
     std::array<char, 4096> rest;  // unread, it would cut the other side off
-    (void)!::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT);
-    constexpr std::string_view words = "lockstep: no TLS\n";
-    (void)!::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL);
+    (void)socket_.receive(rest.data(), rest.size());
+    (void)socket_.send(no_tls_words);
   }
   throw PeerUntrusted(concat({"speaks TLS only, and this process does without",
                               TlsSettings{.with_servers = true}.remedy()}));
@@ -237,8 +254,8 @@ inline void PsConnection::refuse_tls(std::span<const std::byte> first) {
 
 // What TLS refuses before the first message is the other side itself.
 inline void PsConnection::fail(const char* what) const {
-  if (tls_ == nullptr || tls_->problem().empty()) throw ConnectionLost(what);
-  if (!has_heard_) throw PeerUntrusted(tls_->problem());
+  if (socket_.tls == nullptr || socket_.tls->problem().empty()) throw ConnectionLost(what);
+  if (!has_heard_) throw PeerUntrusted(socket_.tls->problem());
   throw ConnectionLost(
       "sends what TLS refuses: it was changed on the way, or another process has sent it");
 }
@@ -246,18 +263,15 @@ inline void PsConnection::fail(const char* what) const {
 // Why the other side has closed the connection may still be there to read.
 inline void PsConnection::fail_to_send(const char* what) {
   std::array<std::byte, 2> first{};
-  if (tls_ != nullptr) {
-    if (tls_->problem().empty()) (void)tls_->read(first.data(), first.size());
-  } else if (::recv(socket_.get(), first.data(), first.size(), MSG_DONTWAIT) == 2) {
-    refuse_tls(first);
-  }
+  if (socket_.tls == nullptr || socket_.tls->problem().empty())
+    if (socket_.receive(first.data(), first.size()) == 2) refuse_tls(first);
   fail(what);
 }
 
 // --- bytes ---------------------------------------------------------------------------------------
 
 inline void PsConnection::wait(short events) {
-  pollfd ready{socket_.get(), events, 0};
+  pollfd ready{socket_.socket.get(), events, 0};
   const auto end = deadline();
   auto silent = report_interval;
   for (auto report = Clock::now() + silent; report < end; report += report_interval) {
@@ -273,14 +287,12 @@ inline void PsConnection::wait(short events) {
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = tls_ != nullptr
-                          ? tls_->write(bytes.data(), bytes.size())
-                          : ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = socket_.send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       wait(POLLOUT);
-    else if (n == 0 || errno != EINTR)
+    else
       fail_to_send(n == 0 ? "closed the connection" : std::strerror(errno));
   }
 }
@@ -305,15 +317,14 @@ inline void PsConnection::receive(std::span<std::byte> bytes) {
 
 inline void PsConnection::receive_all(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = tls_ != nullptr ? tls_->read(bytes.data(), bytes.size())
-                                      : ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    const ssize_t n = socket_.receive(bytes.data(), bytes.size());
     if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     else if (n == 0)
       fail("closed the connection");
     else if (errno == EAGAIN || errno == EWOULDBLOCK)
       wait(POLLIN);
-    else if (errno != EINTR)
+    else
       fail(std::strerror(errno));
   }
 }
@@ -419,7 +430,7 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
                           "(LOCKSTEP_CLUSTER_SECRET); give all processes the same"
                         : "this worker has a cluster secret (LOCKSTEP_CLUSTER_SECRET), the server "
                           "has none; give all processes the same");
-    throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
+    throw PeerUntrusted(cannot_prove);
   }
   PsClaim place = PsClaim::read(*claim);
   if (const std::string denial = connection.denies(place.rank); !denial.empty()) {
@@ -444,8 +455,30 @@ inline void claim_place(PsConnection& connection, const PsTrust& trust, const Ps
   const MeetingSeal seal(secret, mine, theirs);
   if (!seal.opened("parameter server", receive_kind(connection, PsMessage::proof)) ||
       theirs.has_secret != secret.is_set())
-    throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
+    throw PeerUntrusted(cannot_prove);
   connection.send(PsMessage::claim, seal.sealed("parameter server's worker", claim.text()));
+}
+
+inline constexpr std::uint64_t ps_longest_signature = std::uint64_t{1} << 24;  ///< with the rest
+
+struct PsBeginning {
+  std::uint64_t fit = 0;       ///< the number of the fit: 1 is a worker's first
+  std::string_view signature;  ///< the program's
+  std::string_view given;      ///< to this fit: its options and data
+};
+
+/// Of the text of a message, which must outlive it: the number, the signature, a null character,
+/// and what was given. Throws ConnectionLost when there is no number.
+[[nodiscard]] inline PsBeginning parse_beginning(std::string_view text) {
+  std::array<std::byte, 8> number{};
+  if (text.size() < number.size()) throw ConnectionLost("begins no fit");
+  std::memcpy(number.data(), text.data(), number.size());
+  PsBeginning beginning;
+  unpack_numbers(number, beginning.fit);
+  text.remove_prefix(number.size());
+  beginning.signature = text.substr(0, text.find('\0'));
+  beginning.given = text.substr(std::min(beginning.signature.size() + 1, text.size()));
+  return beginning;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,7 @@
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
-#include "lockstep/collectives/tcp/detail/control_resident.hpp"
+#include "lockstep/collectives/tcp/detail/control_thread.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
@@ -51,9 +50,8 @@ class ListeningPort final : public ControlResident {
     watched.push_back({is_open ? listener_.get() : -1, POLLIN, 0});
     auto due = is_open ? Clock::time_point::max() : closed_until_;
     for (const Guest& guest : guests_) {
-      const bool has_more = guest.is_secure() ? !guest.handshake.out().empty()
-                                              : guest.tls->state() == State::wants_write;
-      watched.push_back({guest.socket.get(), static_cast<short>(has_more ? POLLOUT : POLLIN), 0});
+      watched.push_back(
+          {guest.socket.socket.get(), guest.socket.events(!guest.handshake.out().empty()), 0});
       due = std::min(due, guest.leaves);
     }
     return due;
@@ -70,24 +68,10 @@ class ListeningPort final : public ControlResident {
   }
 
  private:
-  using State = TlsSession::State;
-
   struct Guest {
-    Descriptor socket;
+    SecureSocket socket;
     Clock::time_point leaves;
     Handshake handshake;
-    std::unique_ptr<TlsSession> tls;  // null: plain
-
-    [[nodiscard]] bool is_secure() const noexcept {
-      return tls == nullptr || tls->state() == State::established;
-    }
-    [[nodiscard]] ssize_t send(std::string_view bytes) const {
-      return tls != nullptr ? tls->write(bytes.data(), bytes.size())
-                            : ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    }
-    [[nodiscard]] ssize_t receive(char* bytes, std::size_t most) const {
-      return tls != nullptr ? tls->read(bytes, most) : ::recv(socket.get(), bytes, most, 0);
-    }
   };
 
   static constexpr std::size_t most_guests = 16;
@@ -106,8 +90,9 @@ class ListeningPort final : public ControlResident {
           guests_.erase(guests_.begin());
         }
         auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
-        guests_.push_back({std::move(socket), now + stay, Handshake::callee_at_work(mine_, secret_),
-                           std::move(tls)});
+        guests_.push_back({{std::move(socket), std::move(tls)},
+                           now + stay,
+                           Handshake::callee_at_work(mine_, secret_)});
       } catch (...) {  // no memory, or no random bytes
       }
     }
@@ -117,31 +102,30 @@ class ListeningPort final : public ControlResident {
   // Returns false for a guest that has closed its direction.
   [[nodiscard]] bool answer(const Guest& guest) const noexcept {
     char byte = 0;
-    if (::recv(guest.socket.get(), &byte, 1, MSG_PEEK) != 0) return true;
+    if (::recv(guest.socket.socket.get(), &byte, 1, MSG_PEEK) != 0) return true;
     std::array<std::byte, 8> incarnation{};
     put_number<8>(incarnation.data(), mine_.incarnation);
-    (void)::send(guest.socket.get(), incarnation.data(), incarnation.size(), MSG_NOSIGNAL);
+    (void)::send(guest.socket.socket.get(), incarnation.data(), incarnation.size(), MSG_NOSIGNAL);
     return false;
   }
 
   // Returns false when the guest's time is over.
   static bool talk(Guest& guest) noexcept {
     try {
-      if (!guest.is_secure()) {
-        const State state = guest.tls->advance();
-        if (state != State::established) return state != State::failed;
-      }
+      const TlsSession::State state = guest.socket.advance();
+      if (state != TlsSession::State::established) return state != TlsSession::State::failed;
       Handshake& handshake = guest.handshake;
       std::array<char, 4096> chunk;
       for (;;) {
         while (!handshake.out().empty()) {
-          const ssize_t n = guest.send(handshake.out());
+          const ssize_t n = guest.socket.send(handshake.out());
           if (n == 0) return false;
           if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
           handshake.sent(static_cast<std::size_t>(n));
         }
         if (handshake.outcome() != Handshake::Outcome::open) return false;
-        const ssize_t n = guest.receive(chunk.data(), std::min(chunk.size(), handshake.wanted()));
+        const ssize_t n =
+            guest.socket.receive(chunk.data(), std::min(chunk.size(), handshake.wanted()));
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
         handshake.take({chunk.data(), static_cast<std::size_t>(n)});

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/vote_tally.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/net/socket.hpp"
 

@@ -10,9 +10,6 @@ struct bio_method_st;  // OpenSSL's BIO_METHOD
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-// How the records begin that a peer may send first.
-inline constexpr char first_of_alert = 21, first_of_handshake = 22;
-
 /// The socket of a session, as it is now.
 struct TlsWire {
   int socket;

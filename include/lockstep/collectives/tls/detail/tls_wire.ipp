@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/detail/tls_wire.hpp"
 #include "lockstep/core/error.hpp"
 
