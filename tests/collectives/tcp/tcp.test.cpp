@@ -306,7 +306,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
             std::string(24, '\0');  // payload of 1 GiB
     strangers.emplace_back(port).say(huge);
     std::string other_version(detail::Hello::magic);
-    other_version += std::string("\7\0\0\0", 4) + std::string(28, '\0');
+    other_version += std::string("\11\0\0\0", 4) + std::string(28, '\0');
     strangers.emplace_back(port).say(other_version);
     { Stranger gone(port); }
     const auto begin = Clock::now();

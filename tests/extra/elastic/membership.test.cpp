@@ -171,7 +171,7 @@ TEST_CASE(
     REQUIRE_FALSE(names.empty());
     lockstep::detail::FormationTalk talk(
         lockstep::detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why),
-        nullptr, secret, true);
+        nullptr, secret, lockstep::detail::Conversation::Side::caller);
     for (int tries = 0; tries < 500 && talk.hear().empty(); ++tries)
       std::this_thread::sleep_for(1ms);
     FormationMessage claim{.kind = FormationMessage::Kind::claim,

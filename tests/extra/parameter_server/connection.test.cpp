@@ -135,17 +135,22 @@ TEST_CASE("parameter server connection: the cluster secret opens the door, and n
 
   const Met none = meet("", secret);
   CHECK(contains(none.worker, "it has a cluster secret (LOCKSTEP_CLUSTER_SECRET)"));
-  CHECK(contains(none.server, "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), and this server"));
+  CHECK(contains(none.server,
+                 "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this server has one"));
   CHECK(none.rank == -1);
 
   const Met wrong = meet(other, secret);
-  CHECK(contains(wrong.worker, "cannot prove that it knows the cluster secret"));
-  CHECK(contains(wrong.server, "it may have another secret (LOCKSTEP_CLUSTER_SECRET)"));
+  CHECK(contains(wrong.worker,
+                 "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker"));
+  CHECK(contains(wrong.server,
+                 "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this server"));
   CHECK(wrong.rank == -1);
 
   const Met open_server = meet(secret, "");
-  CHECK(contains(open_server.worker, "cannot prove that it knows the cluster secret"));
-  CHECK(contains(open_server.server, "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this"));
+  CHECK(
+      contains(open_server.worker, "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker"));
+  CHECK(
+      contains(open_server.server, "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this server"));
   CHECK(open_server.rank == -1);
 }
 #endif

@@ -204,7 +204,7 @@ TEST_SUITE("parameter server with tls") {
       const std::string passed = tap.finish();
       CHECK(passed.size() > 2 * bytes.size());
       CHECK(contains(passed, std::string(100, 'x')) == !has_tls);
-      CHECK(contains(passed, "lockstep-meeting") == !has_tls);
+      CHECK(contains(passed, lsd::Hello::magic) == !has_tls);
     }
   }
 

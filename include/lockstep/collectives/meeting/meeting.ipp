@@ -23,7 +23,6 @@
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
-#include "lockstep/collectives/meeting/seal.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
@@ -43,7 +42,6 @@ namespace detail {
 // In a Conversation of this kind, fields of text, each with a new line behind it:
 //
 //     guest                                  host (rank 0)
-//                                        <-  rank 0
 //     claim(rank, size, job, host, port) ->
 //                                        <-  welcome(addresses), when all are there,
 //                                            or refusal(kind, why)
@@ -154,19 +152,21 @@ class MeetingGuest {
     Descriptor socket = call_socket(name, in_seconds(2), why_of_call_);
     if (!socket.is_open()) return none(why_of_call_);
     auto tls = tls_ == nullptr ? nullptr : TlsSession::call(tls_, socket.get(), 0);
-    return converse({std::move(socket), std::move(tls), secret_, meeting_kind, longest_list});
+    return converse({std::move(socket), std::move(tls), secret_, Conversation::Side::caller,
+                     meeting_kind, longest_list});
   }
 
   [[nodiscard]] std::optional<Addresses> converse(Conversation talk) {
-    const auto greeting = next(talk, in_seconds(2));
+    std::vector<std::string> heard;
+    const auto hears = [&] { return !(heard = talk.hear()).empty(); };
+    wait(talk, in_seconds(2), [&] { return hears() || talk.has_met(); });
     if (talk.lacks_secret())
       throw ConfigurationError(
           concat({"start-up: rank 0 at ", meeting_.address,
                   " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ",
                   meeting_.rank, ", has none: give all workers the same"}));
-    if (!greeting && !talk.problem().empty()) return none(talk.problem());
-    if (!greeting && talk.has_met()) return none(cannot_prove);
-    if (!greeting)
+    if (!talk.problem().empty()) return none(talk.problem());
+    if (!talk.has_met())
       return none(tls_ == nullptr ? "another program has the port"
                                   : "another program has the port, or LOCKSTEP_TLS (or "
                                     "CommunicationOptions::tls) is not the same on all workers");
@@ -174,10 +174,10 @@ class MeetingGuest {
     const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job,
                              any ? "" : options_.bind_address, port_};
     talk.say(claim.text());
-    const auto message = next(talk, deadline_);
-    if (!message && !talk.problem().empty()) return none(talk.problem());
-    if (!message) return none("ended the conversation before all had come");
-    const auto answer = MeetingAnswer::read(*message);
+    wait(talk, deadline_, hears);
+    if (heard.empty() && !talk.problem().empty()) return none(talk.problem());
+    if (heard.empty()) return none("ended the conversation before all had come");
+    const auto answer = MeetingAnswer::read(heard.front());
     if (!answer) return none("gives no valid answer");
     switch (answer->kind) {
       case MeetingAnswer::Kind::other_job:
@@ -195,15 +195,12 @@ class MeetingGuest {
     return answer->lines;
   }
 
-  // The next message, or nothing at the end of the stream or of the time. (Of those that come
-  // together the first counts: rank 0 does not speak twice.)
-  [[nodiscard]] static std::optional<std::string> next(Conversation& talk,
-                                                       Clock::time_point until) {
-    for (;;) {
-      if (auto heard = talk.hear(); !heard.empty()) return std::move(heard.front());
-      if (!talk.is_open()) return std::nullopt;
+  // Until it is over, the other side has ended the conversation, or the time has come.
+  template <class Condition>
+  static void wait(Conversation& talk, Clock::time_point until, Condition is_over) {
+    while (!is_over() && talk.is_open()) {
       pollfd ready{talk.descriptor(), talk.events(), 0};
-      if (!poll_until(ready, until)) return std::nullopt;
+      if (!poll_until(ready, until)) return;
     }
   }
 
@@ -370,10 +367,10 @@ class MeetingHost {
         guests_.erase(
             std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
       auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
-      guests_.push_back(Guest{
-          .talk = {std::move(socket), std::move(tls), secret_, meeting_kind, 2048, "rank 0\n"},
-          .ip = ip,
-          .is_on_this_machine = here});
+      guests_.push_back(Guest{.talk = {std::move(socket), std::move(tls), secret_,
+                                       Conversation::Side::callee, meeting_kind, 2048},
+                              .ip = ip,
+                              .is_on_this_machine = here});
     }
   }
 
@@ -383,9 +380,7 @@ class MeetingHost {
       take_claim(guest, message);
       if (!guest.talk.is_open()) return;
     }
-    if (!guest.talk.problem().empty()) return log_guest(guest, guest.talk.problem());
-    if (!guest.talk.is_open() && guest.talk.has_met() && guest.rank < 0 && secret_.is_set())
-      log_guest(guest, "goes at rank 0's proof: has it another secret (LOCKSTEP_CLUSTER_SECRET)?");
+    if (!guest.talk.problem().empty()) log_guest(guest, guest.talk.problem());
   }
 
   void take_claim(Guest& guest, const std::string& message) {

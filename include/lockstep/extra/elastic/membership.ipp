@@ -72,9 +72,10 @@ class FormationGuests {
         guests_.erase(std::ranges::find_if(
             guests_, [](const FormationGuest& guest) { return guest.slot < 0; }));
       auto session = tls == nullptr ? nullptr : TlsSession::answer(tls, socket.get());
-      guests_.push_back({.talk = {std::move(socket), std::move(session), secret, false},
-                         .ip = ip_text(peer),
-                         .since = Clock::now()});
+      guests_.push_back(
+          {.talk = {std::move(socket), std::move(session), secret, Conversation::Side::callee},
+           .ip = ip_text(peer),
+           .since = Clock::now()});
     }
   }
   [[nodiscard]] std::list<FormationGuest>& all() noexcept { return guests_; }
@@ -397,7 +398,8 @@ class Membership::Impl {
     Called& called = called_[static_cast<std::size_t>(slot)];
     if (formation_.stage() != Stage::forming || called.talk) return;
     auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::call(tls_, socket.get(), slot);
-    called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_, true),
+    called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_,
+                                             Talk::Side::caller),
               .since = Clock::now()};
   }
 

@@ -24,9 +24,10 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/meeting/seal.hpp"
+#include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_identity.hpp"
@@ -62,9 +63,7 @@ void unpack_numbers(const std::array<std::byte, 8 * sizeof...(Numbers)>& bytes,
 /// What a message is. A worker asks, and the server gives one reply, `reply` or `refusal`; before
 /// it, any number of times, `waiting`.
 enum class PsMessage : std::uint32_t {
-  hello = 1,  ///< of both sides: a MeetingHello
-  proof,      ///< of the server, that it knows the secret
-  claim,      ///< of the worker, sealed: PsClaim
+  claim = 1,  ///< of the worker, after the Handshake and sealed by it: PsClaim
   begin,      ///< of a fit: PsBeginning; number 1: after give_anew of server 0
   put,        ///< the state of the server's shard, of the chief
   pull,       ///< asks for that state
@@ -143,6 +142,9 @@ class PsConnection {
     return socket_.tls == nullptr ? std::string() : socket_.tls->denies(rank);
   }
 
+  /// Then both sides prove that they know the secret. `us`: this process, as messages call it.
+  [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us);
+
   /// A deadline for all calls that follow: a stranger may be slow on purpose.
   void limit(Clock::time_point until) noexcept { until_ = until; }
   /// A thread that waits in another call finds the connection lost.
@@ -164,10 +166,10 @@ class PsConnection {
   void secure(std::unique_ptr<TlsSession> session);
   void send_all(std::span<const std::byte> bytes);
   void receive_all(std::span<std::byte> bytes);
+  [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes);
   void wait(short events);
   [[noreturn]] void fail(const char* what) const;
   [[noreturn]] void fail_to_send(const char* what);
-  void refuse_tls(std::span<const std::byte> first);
   [[nodiscard]] Clock::time_point deadline() const {
     return std::min(until_, Clock::now() + timeout_);
   }
@@ -238,18 +240,28 @@ inline void PsConnection::secure(std::unique_ptr<TlsSession> session) {
   socket_.tls->expect_long_messages();
 }
 
-// Bytes of a TLS handshake or alert, where a message was expected: the other side has TLS. It knows
-// from any plain words that this one has none.
-inline void PsConnection::refuse_tls(std::span<const std::byte> first) {
-  const std::string_view bytes(reinterpret_cast<const char*>(first.data()), first.size());
-  if (socket_.tls != nullptr || has_heard_ || !is_tls(bytes)) return;
-  if (bytes[0] == first_of_handshake) {
-    std::array<char, 4096> rest;  // unread, it would cut the other side off
-    (void)socket_.receive(rest.data(), rest.size());
-    (void)socket_.send(no_tls_words);
+inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) {
+  std::array<char, 4096> chunk;
+  for (;;) {
+    send_all(std::as_bytes(std::span(handshake.out())));
+    handshake.sent(handshake.out().size());
+    if (handshake.outcome() != Handshake::Outcome::open) break;
+    const std::size_t n = receive_some(
+        std::as_writable_bytes(std::span(chunk).first(std::min(chunk.size(), handshake.wanted()))));
+    handshake.take({chunk.data(), n});
   }
-  throw PeerUntrusted(concat({"speaks TLS only, and this process does without",
-                              TlsSettings{.with_servers = true}.remedy()}));
+  has_heard_ = true;
+  if (handshake.is_trusted()) return handshake.seal();
+  (void)socket_.receive(chunk.data(), chunk.size());  // unread, it would cut the other side off
+  std::string problem = handshake.problem();
+  if (problem == speaks_tls_only)
+    problem = concat({"speaks TLS only, and this process does without",
+                      TlsSettings{.with_servers = true}.remedy()});
+  if (problem.empty())
+    throw ConnectionLost("speaks another protocol: another program has the port");
+  if (const auto at = problem.find("this worker"); at != std::string::npos)
+    problem.replace(at, 11, concat({"this ", us}));
+  throw PeerUntrusted(problem);
 }
 
 // What TLS refuses before the first message is the other side itself.
@@ -263,8 +275,8 @@ inline void PsConnection::fail(const char* what) const {
 // Why the other side has closed the connection may still be there to read.
 inline void PsConnection::fail_to_send(const char* what) {
   std::array<std::byte, 2> first{};
-  if (socket_.tls == nullptr || socket_.tls->problem().empty())
-    if (socket_.receive(first.data(), first.size()) == 2) refuse_tls(first);
+  if (socket_.tls != nullptr && socket_.tls->problem().empty())
+    (void)socket_.tls->read(first.data(), first.size());
   fail(what);
 }
 
@@ -316,32 +328,24 @@ inline void PsConnection::receive(std::span<std::byte> bytes) {
 }
 
 inline void PsConnection::receive_all(std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
+  while (!bytes.empty()) bytes = bytes.subspan(receive_some(bytes));
+}
+
+inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
+  for (;;) {
     const ssize_t n = socket_.receive(bytes.data(), bytes.size());
-    if (n > 0)
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    else if (n == 0)
-      fail("closed the connection");
-    else if (errno == EAGAIN || errno == EWOULDBLOCK)
-      wait(POLLIN);
-    else
-      fail(std::strerror(errno));
+    if (n > 0) return static_cast<std::size_t>(n);
+    if (n == 0) fail("closed the connection");
+    if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
+    wait(POLLIN);
   }
 }
 
 inline PsConnection::Head PsConnection::receive_head() {
   std::array<std::byte, 24> head{};
-  try {
-    receive_all(head);
-  } catch (const ConnectionLost&) {  // an alert is shorter than a head
-    refuse_tls(std::span(head).first<2>());
-    throw;
-  }
-  if (get_number<4>(head.data()) != ps_mark) {
-    refuse_tls(std::span(head).first<2>());
+  receive_all(head);
+  if (get_number<4>(head.data()) != ps_mark)
     throw ConnectionLost("speaks another protocol: another program has the port");
-  }
-  has_heard_ = true;
   return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
           .number = get_number<8>(head.data() + 8),
           .size = get_number<8>(head.data() + 16)};
@@ -387,51 +391,19 @@ inline PsClaim PsClaim::read(std::string_view message) {
   return claim;
 }
 
-/// What a message of this kind says.
-inline std::string receive_kind(PsConnection& connection, PsMessage kind) {
-  const auto head = connection.receive_head();
-  if (head.kind == kind) return connection.receive_text(head, 4096);
-  if (head.kind == PsMessage::refusal)
-    throw ConfigurationError(printable(connection.receive_text(head, ps_longest_text), 2000));
-  throw ConnectionLost("does not begin as a process of this cluster does");
-}
-
-inline MeetingHello receive_hello(PsConnection& connection) {
-  const auto hello = MeetingHello::read(receive_kind(connection, PsMessage::hello));
-  if (!hello) throw ConnectionLost("does not begin as a process of this cluster does");
-  return *hello;
-}
+/// What both sides of a handshake have in common.
+inline constexpr std::string_view ps_kind = "parameter servers";
+inline constexpr std::string_view ps_claims = "worker's claim";
 
 inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
-  const ClusterSecret& secret = trust.secret;
   connection.answer(trust.tls);
-  const MeetingHello mine = MeetingHello::make(secret);
-  const MeetingHello theirs = receive_hello(connection);
-  connection.send(PsMessage::hello, mine.text());
-  const MeetingSeal seal(secret, theirs, mine);
-  std::string sealed;
-  try {
-    connection.send(PsMessage::proof, seal.sealed("parameter server", ""));
-    sealed = receive_kind(connection, PsMessage::claim);
-  } catch (const ConnectionLost&) {  // one that does not believe this server goes without a word
-    if (theirs.has_secret != secret.is_set())
-      throw PeerUntrusted(concat({"has ", theirs.has_secret ? "a" : "no",
-                                  " cluster secret (LOCKSTEP_CLUSTER_SECRET), and this server has ",
-                                  secret.is_set() ? "one" : "none"}));
-    if (!secret.is_set()) throw;
-    throw PeerUntrusted(
-        "goes at this server's proof: it may have another secret (LOCKSTEP_CLUSTER_SECRET)");
-  }
-  const auto claim = seal.opened("parameter server's worker", sealed);
-  if (!claim || theirs.has_secret != secret.is_set()) {
-    connection.send(PsMessage::refusal,
-                    secret.is_set()
-                        ? "this worker cannot prove that it knows the cluster secret "
-                          "(LOCKSTEP_CLUSTER_SECRET); give all processes the same"
-                        : "this worker has a cluster secret (LOCKSTEP_CLUSTER_SECRET), the server "
-                          "has none; give all processes the same");
-    throw PeerUntrusted(cannot_prove);
-  }
+  const Seal seal =
+      connection.shake_hands(Handshake::callee(Hello::of_talk(ps_kind), trust.secret), "server");
+  const auto head = connection.receive_head();
+  if (head.kind != PsMessage::claim)
+    throw ConnectionLost("does not begin as a process of this cluster does");
+  const auto claim = seal.opened(ps_claims, connection.receive_text(head, 4096));
+  if (!claim) throw PeerUntrusted(cannot_prove);
   PsClaim place = PsClaim::read(*claim);
   if (const std::string denial = connection.denies(place.rank); !denial.empty()) {
     const std::string why = concat({"this worker ", denial});
@@ -443,20 +415,18 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
 }
 
 inline void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim) {
-  const ClusterSecret& secret = trust.secret;
   connection.call(trust.tls, TlsIdentity::parameter_server(claim.server));
-  const MeetingHello mine = MeetingHello::make(secret);
-  connection.send(PsMessage::hello, mine.text());
-  const MeetingHello theirs = receive_hello(connection);
-  if (theirs.has_secret && !secret.is_set())
-    throw ConfigurationError(
-        "it has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none; give all "
-        "processes the same");
-  const MeetingSeal seal(secret, mine, theirs);
-  if (!seal.opened("parameter server", receive_kind(connection, PsMessage::proof)) ||
-      theirs.has_secret != secret.is_set())
-    throw PeerUntrusted(cannot_prove);
-  connection.send(PsMessage::claim, seal.sealed("parameter server's worker", claim.text()));
+  const Seal seal = [&] {
+    try {
+      return connection.shake_hands(
+          Handshake::caller(Hello::of_talk(ps_kind), trust.secret, 0, Hello::Channel::talk),
+          "worker");
+    } catch (const PeerUntrusted& untrusted) {
+      if (untrusted.what() != std::string_view(secret_missing)) throw;
+      throw ConfigurationError(concat({"it ", secret_missing, "; give all processes the same"}));
+    }
+  }();
+  connection.send(PsMessage::claim, seal.sealed(ps_claims, claim.text()));
 }
 
 inline constexpr std::uint64_t ps_longest_signature = std::uint64_t{1} << 24;  ///< with the rest

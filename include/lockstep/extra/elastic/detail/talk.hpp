@@ -20,9 +20,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class FormationTalk : public Conversation {
  public:
   FormationTalk(Descriptor socket, std::unique_ptr<TlsSession> tls, const ClusterSecret& secret,
-                bool is_caller)
-      : Conversation(std::move(socket), std::move(tls), secret, "formation", std::size_t{1} << 18,
-                     is_caller ? "" : FormationMessage{}.text()) {}
+                Side side)
+      : Conversation(std::move(socket), std::move(tls), secret, side, "formation",
+                     std::size_t{1} << 18),
+        has_greeted_(side == Side::caller) {}
 
   void say(const FormationMessage& message) { Conversation::say(message.text()); }
   [[nodiscard]] std::vector<FormationMessage> hear() {
@@ -35,8 +36,12 @@ class FormationTalk : public Conversation {
       }
       heard.push_back(std::move(*message));
     }
+    if (has_met() && !std::exchange(has_greeted_, true)) say({});
     return heard;
   }
+
+ private:
+  bool has_greeted_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
