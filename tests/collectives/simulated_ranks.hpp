@@ -21,7 +21,6 @@
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/failure_consensus.hpp"
-#include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/collectives/protocol/wait_policy.hpp"

@@ -1,8 +1,6 @@
 #include "lockstep/collectives/meeting/meeting.hpp"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/net/listener.hpp"
+#include "support/call_port.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/messages.hpp"
 
@@ -167,14 +166,10 @@ TEST_SUITE("meeting") {
         "GET / HTTP/1.0\r\n\r\n", std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\0", 4),
         std::string("\5\0\0\0a\nb\nc", 9)};
     for (std::size_t i = 0; i < 40; ++i) {
-      const lockstep::detail::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      sockaddr_in name{};
-      name.sin_family = AF_INET;
-      name.sin_port = htons(static_cast<std::uint16_t>(port));
-      name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      for (int tries = 0; tries < 200; ++tries) {
-        if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) break;
+      auto socket = lockstep_test::call_port(port);
+      for (int tries = 0; tries < 200 && !socket.is_open(); ++tries) {
         std::this_thread::sleep_for(10ms);
+        socket = lockstep_test::call_port(port);
       }
       const std::string& noise = noises[i % noises.size()];
       (void)!::send(socket.get(), noise.data(), noise.size(), MSG_NOSIGNAL);

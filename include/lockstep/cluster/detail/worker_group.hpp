@@ -16,11 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/detail/ignored_signals.hpp"
-#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
-#include "lockstep/cluster/detail/prefixed_stream.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
+#include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"

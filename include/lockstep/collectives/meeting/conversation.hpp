@@ -47,8 +47,8 @@ class Conversation {
   static constexpr std::chrono::seconds silence{6};
   enum class Side : bool { caller, callee };
 
-  /// `tls`: a session on the socket, null without TLS. `kind`: both must have the same. `longest`: a
-  /// message of more bytes ends the conversation.
+  /// `tls`: a session on the socket, null without TLS. `kind`: both must have the same. `longest`:
+  /// a message of more bytes ends the conversation.
   Conversation(Descriptor socket, std::unique_ptr<TlsSession> tls, const ClusterSecret& secret,
                Side side, std::string_view kind, std::size_t longest)
       : socket_{std::move(socket), std::move(tls)},

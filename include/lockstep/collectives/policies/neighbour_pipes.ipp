@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lockstep/collectives/host/byte_pipe.hpp"
-#include "lockstep/collectives/policies/detail/introduction.hpp"
+#include "lockstep/collectives/policies/detail/shared_homes.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"

@@ -60,9 +60,9 @@ class ClusterSecret {
   std::string secret_;
 };
 
-/// Adds the sender's proof to each message that follows a handshake, and looks at those of the other
-/// side. What was said in the handshake is part of it, so that no proof is of use a second time.
-/// Without a secret, messages are as they are.
+/// Adds the sender's proof to each message that follows a handshake, and looks at those of the
+/// other side. What was said in the handshake is part of it, so that no proof is of use a second
+/// time. Without a secret, messages are as they are.
 class Seal {
  public:
   Seal(ClusterSecret secret, std::string transcript)

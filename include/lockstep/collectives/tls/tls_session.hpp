@@ -12,8 +12,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "lockstep/collectives/tls/detail/tls_wire.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/net/descriptor.hpp"
@@ -22,6 +22,22 @@ struct ssl_st;             // OpenSSL's SSL
 struct x509_store_ctx_st;  // OpenSSL's X509_STORE_CTX
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The socket of a session, as it is now.
+struct TlsWire {
+  int socket;
+  int error = 0;       ///< errno of the last call that failed
+  bool ended = false;  ///< the peer has closed the connection
+  bool heard = false;  ///< something has come
+  bool plain = false;  ///< what came first is no TLS
+  /// Records wait in `out` for each other, to leave in one call.
+  bool corked = false;
+  std::vector<char> out{};
+  std::size_t sent = 0;  ///< bytes of `out`
+
+  /// Sends `out`. False where some of it has to wait, and where the connection is broken.
+  bool flush();
+};
 
 /// TLS on a connected socket that does not block. The socket stays the owner's, and must outlive
 /// the session. First advance() until the handshake is over; then read() and write() take the place

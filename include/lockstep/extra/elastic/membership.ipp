@@ -29,7 +29,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
-#include "lockstep/extra/elastic/detail/formation_words.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/extra/elastic/membership.hpp"
@@ -39,6 +38,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
+
+/// What is wrong with a claim that does not fit this process's place in the cluster.
+template <class Claim, class Place>
+[[nodiscard, gnu::cold]] std::string difference(const Claim& claim, const Place& own) {
+  const auto text = [](const auto& place) {
+    return concat({"worker ", place.slot, " of ", place.slots, ", with min_workers ",
+                   place.min_workers, place.build.empty() ? "" : ", ", place.build});
+  };
+  return concat({"claims to be ", text(claim), "; this is ", text(own)});
+}
 
 /// A stranger until it has claimed a slot.
 struct FormationGuest {

@@ -11,7 +11,6 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
-#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"

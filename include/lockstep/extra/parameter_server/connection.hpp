@@ -30,7 +30,6 @@
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
-#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"

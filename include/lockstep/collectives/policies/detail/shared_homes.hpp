@@ -6,16 +6,40 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/ring/forward_flow.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Tells a segment of shared memory from all others.
+[[nodiscard]] std::uint64_t random_cookie();
+
+/// Differs between two machines, and between two boots of one.
+[[nodiscard]] std::array<char, 40> boot_id();
+
+/// Every rank's `mine`, by rank.
+template <class T>
+std::vector<T> gather(Tcp& tcp, const T& mine) {
+  std::vector<T> all(static_cast<std::size_t>(tcp.size()));
+  all[static_cast<std::size_t>(tcp.rank())] = mine;
+  tcp.begin(Operation::all_gather);
+  auto flow =
+      ForwardFlow::all_gather(std::as_writable_bytes(std::span(all)), tcp.rank(), tcp.size());
+  if (tcp.size() > 1)
+    tcp.transfer(wrap_rank(tcp.rank() + 1, tcp.size()), wrap_rank(tcp.rank() - 1, tcp.size()),
+                 flow);
+  return all;
+}
 
 /// The operation that a rank is in.
 struct SharedSlot {
@@ -64,6 +88,28 @@ class SharedArrival final : public ExternalEvent {
  private:
   SharedHome& home_;
   const std::uint32_t wanted_;
+};
+
+/// What a rank has allocated for its collectives, and what it has mapped of the others'.
+class SharedArrays {
+ public:
+  SharedArrays(int rank, int size);
+
+  /// It may outlive this object.
+  [[nodiscard]] Buffer allocate(std::size_t size);
+  /// Says in the slot of this rank where in such memory the array is, if it is there.
+  void find_segment(SharedSlot& mine, const void* data) const noexcept;
+  /// Where the array of `rank` is that its slot names. Throws Error.
+  [[nodiscard]] std::byte* mapped(int rank, const SharedSlot& slot);
+
+ private:
+  struct OwnSegments {
+    std::vector<SharedSegment> list{};
+  };
+
+  const int rank_;
+  std::shared_ptr<OwnSegments> own_;
+  std::vector<std::vector<SharedSegment>> mapped_;  // by rank, the last used at the end
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -25,7 +25,6 @@
 #include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/failure_consensus.hpp"
-#include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/tcp/detail/port_probe.hpp"
 #include "lockstep/collectives/tcp/detail/socket.hpp"

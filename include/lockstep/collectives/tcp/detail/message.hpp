@@ -16,7 +16,6 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/stripes.hpp"
 #include "lockstep/collectives/tcp/detail/socket.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"

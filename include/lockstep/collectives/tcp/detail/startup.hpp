@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +28,6 @@
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
-#include "lockstep/collectives/protocol/startup_claims.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/calls.hpp"
@@ -158,266 +156,6 @@ struct StartupContext {
   }
 };
 
-/// Judges processes that claim a place and do not fit, and two that claim the same.
-class StartupContention {
- public:
-  using Pointer = TcpConnection::Pointer;
-  using Clock = TcpConnection::Clock;
-  using Place = StartupContext::Place;
-
-  /// `adopt`: the guest has the place. `changed`: one guest less contends for one.
-  StartupContention(StartupContext& context, std::function<void(const Pointer&)> adopt,
-                    std::function<void()> changed)
-      : context_(context), adopt_(std::move(adopt)), changed_(std::move(changed)) {}
-
-  /// The guest has our answer, and so can say why. A guest that proves that it belongs to this
-  /// cluster and does not fit ends the start-up at once. Without a proof, any process may claim the
-  /// place that this worker waits for: it is turned away and named, and ends the start-up only if
-  /// it keeps coming back (with a secret, not even then).
-  void refuse_guest(const Pointer& guest) {
-    const Handshake& handshake = *guest->handshake;
-    const Hello& theirs = handshake.theirs();
-    const bool claims_place = theirs.from > context_.rank() && theirs.from < context_.world() &&
-                              theirs.to == context_.rank() &&
-                              (theirs.version != context_.mine.version || has_its_address(theirs));
-    const bool is_free = claims_place && context_.place(theirs.from).control() == nullptr;
-    if (claims_place &&
-        (handshake.is_authenticated() ||
-         (is_free && !context_.secret.is_set() &&
-          context_.claims.ends_for_callee(theirs.from, theirs.incarnation, Clock::now())))) {
-      context_.refused_guest = guest;
-      return context_.refuse_peer(theirs.from, handshake.problem());
-    }
-    if (is_free) {
-      StartupRoster::Peer& claimed = context_.roster.peer(theirs.from);
-      const std::string problem = concat(
-          {"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
-      if (claimed.turned_away.empty())
-        log_line(concat({context_.roster.names()(theirs.from), " ", problem}));
-      claimed.problem = claimed.turned_away = problem;
-    } else if (theirs.from == context_.rank() && theirs.addresses == context_.mine.addresses &&
-               !twin_named_) {
-      twin_named_ = true;
-      log_line(concat({guest->host(), " ", handshake.problem()}));
-    }
-    context_.incoming.turn_away(guest, handshake.problem());
-  }
-
-  /// The process at a peer's address does not fit. It may be another program that has the address
-  /// for a while; so this worker asks again, until both have waited long enough for another process
-  /// to come.
-  void doubt_fit(const Pointer& connection, const std::string& problem) {
-    const TcpConnection& c = *connection;
-    if (context_.claims.ends_for_caller(c.peer, c.incarnation, c.verdict, Clock::now()))
-      return context_.refuse_peer(c.peer, problem);
-    name_doubt(c.peer, problem, "; this worker asks again, whether another one has the place");
-    if (c.peer != context_.rank()) context_.roster.peer(c.peer).problem = problem;
-    connection->discard();
-    context_.outgoing.forget(connection);
-    context_.outgoing.start(c.peer, c.link, StartupClaims::interval);
-  }
-
-  /// Says once what is wrong with the process at a peer's address.
-  void name_doubt(int peer, const std::string& problem, std::string_view consequence) {
-    StartupRoster::Peer& claimed = context_.roster.peer(peer);
-    if (claimed.turned_away.empty())
-      log_line(concat({context_.roster.names()(peer), " ", problem, consequence}));
-    claimed.turned_away = problem;
-  }
-
-  /// A process that was killed has closed its connections, or does not answer; a worker that was
-  /// started in its place gets it. When the older process answers and is still there a moment
-  /// later, there are two.
-  void contend(const Pointer& guest) {
-    const auto& guests = context_.incoming.guests();
-    const auto earlier = std::find_if(guests.begin(), guests.end(), [&](const Pointer& g) {
-      return g->contends && g->peer == guest->peer && g->link == guest->link;
-    });
-    if (earlier != guests.end()) context_.incoming.drop(*earlier);
-    guest->contends = true;
-    guest->contends_since = Clock::now();
-    context_.agreement.ask_whether_it_lives(guest->peer);
-    contest_later(guest);
-  }
-
- private:
-  [[nodiscard]] bool has_its_address(const Hello& theirs) const {
-    const auto from = static_cast<std::size_t>(theirs.from);
-    return from < theirs.addresses.size() &&
-           theirs.addresses[from] == context_.mine.addresses[from];
-  }
-
-  void contest_later(const Pointer& guest) {
-    guest->timer.expires_after(Place::contest_interval);
-    guest->timer.async_wait([this, guest](asio::error_code) {
-      if (!guest->over) contest(guest);
-    });
-  }
-
-  void contest(const Pointer& guest) {
-    if (guest->is_closed_by_peer()) {
-      context_.incoming.drop(guest);
-      return changed_();
-    }
-    const Place& place = context_.place(guest->peer);
-    switch (place.contest(guest->incarnation, context_.roster.peer(guest->peer).answered,
-                          Clock::now() - guest->contends_since)) {
-      case Place::Contest::goes_on:
-        return contest_later(guest);
-      case Place::Contest::prevails:
-        guest->prevails = true;
-        return adopt_(guest);
-      case Place::Contest::twins:
-        context_.refusal = concat(
-            {context_.roster.names()(guest->peer), " is there twice: two processes, on ",
-             place.control()->host(), " and ", guest->host(),
-             ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
-    }
-  }
-
-  StartupContext& context_;
-  const std::function<void(const Pointer&)> adopt_;
-  const std::function<void()> changed_;
-  bool twin_named_ = false;  // another process with this worker's rank; which has been said
-};
-
-/// Carries what StartupAgreement says, until all connections of all ranks stand or one rank gives
-/// up.
-class StartupConversation {
- public:
-  using Pointer = TcpConnection::Pointer;
-  using Clock = TcpConnection::Clock;
-  using Place = StartupContext::Place;
-
-  /// `lose`: a peer has closed its connection, or talks nonsense.
-  StartupConversation(StartupContext& context, std::function<void(int peer)> lose)
-      : context_(context), lose_(std::move(lose)), ask_timer_(context.io) {}
-
-  /// Now and then, asks the peers that are connected whether they live, and what they wait for.
-  void ask_later() {
-    ask_timer_.expires_after(context_.roster.ask_interval());
-    ask_timer_.async_wait([this](asio::error_code) {
-      if (stopped_) return;
-      for (int other = 0; other < context_.world(); ++other)
-        if (context_.roster.is_contact(other)) context_.agreement.ask(other);
-      ask_later();
-    });
-  }
-  void stop() {
-    stopped_ = true;
-    ask_timer_.cancel();
-  }
-
-  /// Reads the peer's connection for control from now on.
-  void watch(const Pointer& control) {
-    control->socket.async_wait(TcpSocket::wait_read, [this, control](asio::error_code) {
-      if (!control->over) read(control);
-    });
-  }
-
-  /// Agrees as far as no place is contended for.
-  void consider_done() {
-    const auto& guests = context_.incoming.guests();
-    if (std::none_of(guests.begin(), guests.end(),
-                     [](const Pointer& guest) { return guest->contends; }))
-      context_.agreement.consider();
-  }
-
-  /// This worker gives up, or passes on that another one has.
-  void tell_others(const Error& error) {
-    if (const auto& aborted = context_.agreement.aborted()) return pass_on(*aborted);
-    const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
-    const ControlFrame frame = context_.agreement.report(error, text);
-    for (int other = 0; other < context_.world(); ++other) context_.send(other, frame, text);
-    for (const Pointer& guest : context_.incoming.guests())
-      if (guest->contends && guest->link == Place::control_link)
-        StartupContext::send(*guest, frame, text);
-    if (context_.refused_guest) StartupContext::send(*context_.refused_guest, frame, text);
-  }
-
- private:
-  void pass_on(const CollectiveFailure& failure) {
-    const std::string_view text = std::string_view(failure.reason).substr(0, ControlFrame::longest);
-    const ControlFrame frame{.type = ControlFrame::Type::abort,
-                             .value = failure.failed_rank,
-                             .extra = static_cast<std::int32_t>(failure.code),
-                             .length = static_cast<std::uint32_t>(text.size())};
-    for (int other = 0; other < context_.world(); ++other)
-      if (context_.agreement.is_news_for(other)) context_.send(other, frame, text);
-  }
-
-  void read(const Pointer& control) {
-    std::array<char, 1024> chunk;
-    for (;;) {
-      asio::error_code error;
-      const std::size_t n = control->socket.read_some(asio::buffer(chunk), error);
-      if (error == asio::error::would_block) return watch(control);
-      if (error) return lose_(control->peer);
-      const auto taken = context_.agreement.take(control->peer, {chunk.data(), n}, Clock::now());
-      if (taken == StartupAgreement::Taken::garbage) return lose_(control->peer);
-      consider_done();
-      if (context_.agreement.is_reached() || context_.agreement.aborted()) return;
-    }
-  }
-
-  StartupContext& context_;
-  const std::function<void(int peer)> lose_;
-  TcpConnection::Timer ask_timer_;
-  bool stopped_ = false;
-};
-
-/// Reports every five seconds which peers are missing and why, and makes the errors.
-class StartupReporting {
- public:
-  /// `was_connected`: see Rendezvous.
-  StartupReporting(StartupContext& context, bool was_connected)
-      : context_(context), was_connected_(was_connected), timer_(context.io) {}
-
-  void begin() {
-    timer_.expires_after(report_interval);
-    timer_.async_wait([this](asio::error_code) {
-      if (stopped_) return;
-      log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",
-                       static_cast<int>(context_.seconds()), " s for ",
-                       context_.roster.describe_missing(TcpConnection::Clock::now()),
-                       context_.incoming.problem(), context_.incoming.strangers()}));
-      begin();
-    });
-  }
-  void stop() {
-    stopped_ = true;
-    timer_.cancel();
-  }
-
-  [[nodiscard]] CollectiveError out_of_time() const {
-    CollectiveFailure failure =
-        context_.roster.timed_out(TcpConnection::Clock::now(), context_.options.startup_timeout);
-    failure.reason += context_.incoming.problem() + context_.incoming.strangers();
-    return failed(std::move(failure));
-  }
-
-  /// Another socket has had this worker's port all the time.
-  [[noreturn]] void fail_to_listen() const {
-    const std::string reason = concat(
-        {context_.incoming.cannot_listen(), ", and has had it for all of the ",
-         context_.options.startup_timeout.count(), " ms of CommunicationOptions::startup_timeout"});
-    if (!was_connected_) throw ConfigurationError(reason);
-    throw failed(context_.roster.failed(context_.rank(), reason));
-  }
-
-  [[nodiscard]] CollectiveError failed(CollectiveFailure failure) const {
-    failure.operation = "start-up";
-    failure.seconds = context_.seconds();
-    return CollectiveError(std::move(failure));
-  }
-
- private:
-  StartupContext& context_;
-  const bool was_connected_;
-  TcpConnection::Timer timer_;
-  bool stopped_ = false;
-};
-
 /// Calls the lower ranks, and gives each connection that has ended its handshake the place that it
 /// has earned.
 class StartupConnecting {
@@ -441,11 +179,24 @@ class StartupConnecting {
       if (context_.roster.is_contact(peer)) context_.outgoing.start(peer, Place::control_link);
     if (context_.rank() == 0 && context_.world() > 1)  // see meet_myself
       context_.outgoing.start(0, Place::control_link, ask_interval);
-    conversation_.ask_later();
-    conversation_.consider_done();
+    ask_later();
+    consider_done();
   }
-  void tell_others(const Error& error) { conversation_.tell_others(error); }
-  void stop() { conversation_.stop(); }
+  void stop() {
+    is_over_ = true;
+    ask_timer_.cancel();
+  }
+  /// This worker gives up, or passes on that another one has.
+  void tell_others(const Error& error) {
+    if (const auto& aborted = context_.agreement.aborted()) return pass_on(*aborted);
+    const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
+    const ControlFrame frame = context_.agreement.report(error, text);
+    for (int other = 0; other < context_.world(); ++other) context_.send(other, frame, text);
+    for (const Pointer& guest : context_.incoming.guests())
+      if (guest->contends && guest->link == Place::control_link)
+        StartupContext::send(*guest, frame, text);
+    if (context_.refused_guest) StartupContext::send(*context_.refused_guest, frame, text);
+  }
 
  private:
   static constexpr auto ask_interval = std::chrono::seconds(1);
@@ -476,10 +227,10 @@ class StartupConnecting {
                                     ? "does not speak this protocol"
                                     : "is another program, which does not speak this protocol");
       case Handshake::Outcome::refused:
-        if (c.incoming) return contention_.refuse_guest(connection);
+        if (c.incoming) return refuse_guest(connection);
         if (unproved) return doubt_proof(connection, handshake.problem());
         if (handshake.is_authenticated()) return context_.refuse_peer(c.peer, handshake.problem());
-        return contention_.doubt_fit(connection, handshake.problem());
+        return doubt_fit(connection, handshake.problem());
       case Handshake::Outcome::at_work:
         return fail(connection, handshake.problem());
       case Handshake::Outcome::agreed:
@@ -504,7 +255,7 @@ class StartupConnecting {
                             ", with more connections for data than this worker, which has ",
                             context_.place(c.peer).links.size() - Place::first_data_link}));
     } else if (theirs.from != c.peer) {
-      return contention_.doubt_fit(connection, concat({"answers as worker ", theirs.from}));
+      return doubt_fit(connection, concat({"answers as worker ", theirs.from}));
     }
     adopt(connection);
   }
@@ -540,8 +291,7 @@ class StartupConnecting {
   // A process that has a lower rank's port and proves nothing may be a stranger: the true peer may
   // still come.
   void doubt_proof(const Pointer& connection, const std::string& problem) {
-    contention_.name_doubt(connection->peer, problem,
-                           "; this worker tries again until the start-up times out");
+    name_doubt(connection->peer, problem, "; this worker tries again until the start-up times out");
     fail(connection, problem);
   }
 
@@ -549,7 +299,7 @@ class StartupConnecting {
   void doubt_encryption(const Pointer& connection, const std::string& problem) {
     constexpr const char* patience = "; this worker tries again until the start-up times out";
     if (!connection->incoming)
-      contention_.name_doubt(connection->peer, problem, patience);
+      name_doubt(connection->peer, problem, patience);
     else if (std::exchange(doubted_, problem) != problem)
       log_line(concat({"a process at ", connection->host(), " ", problem, "; it is turned away"}),
                LogLevel::warning);
@@ -572,8 +322,7 @@ class StartupConnecting {
   void adopt(const Pointer& connection) {
     TcpConnection& c = *connection;
     Place& p = context_.place(c.peer);
-    if (c.incoming && !c.prevails && p.is_anothers(c.incarnation))
-      return contention_.contend(connection);
+    if (c.incoming && !c.prevails && p.is_anothers(c.incarnation)) return contend(connection);
     if (c.incoming)
       context_.incoming.forget(connection);
     else
@@ -594,10 +343,10 @@ class StartupConnecting {
     peer.turned_away.clear();
     if (c.link == Place::control_link) {
       context_.agreement.begin(c.peer, Clock::now());
-      conversation_.watch(connection);
+      watch(connection);
       if (!c.incoming) call_for_data(c.peer);
     }
-    conversation_.consider_done();
+    consider_done();
   }
 
   // The connection for control comes first: while a peer is not there, one is enough to try.
@@ -621,10 +370,167 @@ class StartupConnecting {
     if (peer < context_.rank()) context_.outgoing.start_again(peer, Place::control_link);
   }
 
+  // --- processes that claim a place and do not fit, and two that claim the same ------------------
+
+  // The guest has our answer, and so can say why. A guest that proves that it belongs to this
+  // cluster and does not fit ends the start-up at once. Without a proof, any process may claim the
+  // place that this worker waits for: it is turned away and named, and ends the start-up only if
+  // it keeps coming back (with a secret, not even then).
+  void refuse_guest(const Pointer& guest) {
+    const Handshake& handshake = *guest->handshake;
+    const Hello& theirs = handshake.theirs();
+    const bool claims_place = theirs.from > context_.rank() && theirs.from < context_.world() &&
+                              theirs.to == context_.rank() &&
+                              (theirs.version != context_.mine.version || has_its_address(theirs));
+    const bool is_free = claims_place && context_.place(theirs.from).control() == nullptr;
+    if (claims_place &&
+        (handshake.is_authenticated() ||
+         (is_free && !context_.secret.is_set() &&
+          context_.claims.ends_for_callee(theirs.from, theirs.incarnation, Clock::now())))) {
+      context_.refused_guest = guest;
+      return context_.refuse_peer(theirs.from, handshake.problem());
+    }
+    if (is_free) {
+      StartupRoster::Peer& claimed = context_.roster.peer(theirs.from);
+      const std::string problem = concat(
+          {"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
+      if (claimed.turned_away.empty())
+        log_line(concat({context_.roster.names()(theirs.from), " ", problem}));
+      claimed.problem = claimed.turned_away = problem;
+    } else if (theirs.from == context_.rank() && theirs.addresses == context_.mine.addresses &&
+               !twin_named_) {
+      twin_named_ = true;
+      log_line(concat({guest->host(), " ", handshake.problem()}));
+    }
+    context_.incoming.turn_away(guest, handshake.problem());
+  }
+
+  // The process at a peer's address does not fit. It may be another program that has the address
+  // for a while; so this worker asks again, until both have waited long enough for another process
+  // to come.
+  void doubt_fit(const Pointer& connection, const std::string& problem) {
+    const TcpConnection& c = *connection;
+    if (context_.claims.ends_for_caller(c.peer, c.incarnation, c.verdict, Clock::now()))
+      return context_.refuse_peer(c.peer, problem);
+    name_doubt(c.peer, problem, "; this worker asks again, whether another one has the place");
+    if (c.peer != context_.rank()) context_.roster.peer(c.peer).problem = problem;
+    connection->discard();
+    context_.outgoing.forget(connection);
+    context_.outgoing.start(c.peer, c.link, StartupClaims::interval);
+  }
+
+  // Says once what is wrong with the process at a peer's address.
+  void name_doubt(int peer, const std::string& problem, std::string_view consequence) {
+    StartupRoster::Peer& claimed = context_.roster.peer(peer);
+    if (claimed.turned_away.empty())
+      log_line(concat({context_.roster.names()(peer), " ", problem, consequence}));
+    claimed.turned_away = problem;
+  }
+
+  // A process that was killed has closed its connections, or does not answer; a worker that was
+  // started in its place gets it. When the older process answers and is still there a moment
+  // later, there are two.
+  void contend(const Pointer& guest) {
+    const auto& guests = context_.incoming.guests();
+    const auto earlier = std::find_if(guests.begin(), guests.end(), [&](const Pointer& g) {
+      return g->contends && g->peer == guest->peer && g->link == guest->link;
+    });
+    if (earlier != guests.end()) context_.incoming.drop(*earlier);
+    guest->contends = true;
+    guest->contends_since = Clock::now();
+    context_.agreement.ask_whether_it_lives(guest->peer);
+    contest_later(guest);
+  }
+
+  [[nodiscard]] bool has_its_address(const Hello& theirs) const {
+    const auto from = static_cast<std::size_t>(theirs.from);
+    return from < theirs.addresses.size() &&
+           theirs.addresses[from] == context_.mine.addresses[from];
+  }
+
+  void contest_later(const Pointer& guest) {
+    guest->timer.expires_after(Place::contest_interval);
+    guest->timer.async_wait([this, guest](asio::error_code) {
+      if (!guest->over) contest(guest);
+    });
+  }
+
+  void contest(const Pointer& guest) {
+    if (guest->is_closed_by_peer()) {
+      context_.incoming.drop(guest);
+      return consider_done();
+    }
+    const Place& place = context_.place(guest->peer);
+    switch (place.contest(guest->incarnation, context_.roster.peer(guest->peer).answered,
+                          Clock::now() - guest->contends_since)) {
+      case Place::Contest::goes_on:
+        return contest_later(guest);
+      case Place::Contest::prevails:
+        guest->prevails = true;
+        return adopt(guest);
+      case Place::Contest::twins:
+        context_.refusal = concat(
+            {context_.roster.names()(guest->peer), " is there twice: two processes, on ",
+             place.control()->host(), " and ", guest->host(),
+             ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
+    }
+  }
+
+  // --- what StartupAgreement says, until all connections stand or one rank gives up --------------
+
+  // Now and then, asks the peers that are connected whether they live, and what they wait for.
+  void ask_later() {
+    ask_timer_.expires_after(context_.roster.ask_interval());
+    ask_timer_.async_wait([this](asio::error_code) {
+      if (is_over_) return;
+      for (int other = 0; other < context_.world(); ++other)
+        if (context_.roster.is_contact(other)) context_.agreement.ask(other);
+      ask_later();
+    });
+  }
+  // Reads the peer's connection for control from now on.
+  void watch(const Pointer& control) {
+    control->socket.async_wait(TcpSocket::wait_read, [this, control](asio::error_code) {
+      if (!control->over) read(control);
+    });
+  }
+
+  // Agrees as far as no place is contended for.
+  void consider_done() {
+    const auto& guests = context_.incoming.guests();
+    if (std::none_of(guests.begin(), guests.end(),
+                     [](const Pointer& guest) { return guest->contends; }))
+      context_.agreement.consider();
+  }
+
+  void pass_on(const CollectiveFailure& failure) {
+    const std::string_view text = std::string_view(failure.reason).substr(0, ControlFrame::longest);
+    const ControlFrame frame{.type = ControlFrame::Type::abort,
+                             .value = failure.failed_rank,
+                             .extra = static_cast<std::int32_t>(failure.code),
+                             .length = static_cast<std::uint32_t>(text.size())};
+    for (int other = 0; other < context_.world(); ++other)
+      if (context_.agreement.is_news_for(other)) context_.send(other, frame, text);
+  }
+
+  void read(const Pointer& control) {
+    std::array<char, 1024> chunk;
+    for (;;) {
+      asio::error_code error;
+      const std::size_t n = control->socket.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block) return watch(control);
+      if (error) return lose(control->peer);
+      const auto taken = context_.agreement.take(control->peer, {chunk.data(), n}, Clock::now());
+      if (taken == StartupAgreement::Taken::garbage) return lose(control->peer);
+      consider_done();
+      if (context_.agreement.is_reached() || context_.agreement.aborted()) return;
+    }
+  }
+
   StartupContext& context_;
-  StartupContention contention_{context_, [this](const Pointer& guest) { adopt(guest); },
-                                [this] { conversation_.consider_done(); }};
-  StartupConversation conversation_{context_, [this](int peer) { lose(peer); }};
+  TcpConnection::Timer ask_timer_{context_.io};
+  bool is_over_ = false;
+  bool twin_named_ = false;  // another process with this worker's rank; which has been said
   bool met_myself_ = false;
   std::string doubted_;  // what was said last of a guest's TLS
 };
@@ -657,18 +563,16 @@ inline void provide_descriptors(int rank, int world, std::size_t data_connection
 
 /// A start-up from the first call to the agreement that all connections stand. Everything happens
 /// on the calling thread, in the handlers of one io_context:
-/// - StartupConnecting calls the contacts of lower rank, and gives connections their places;
-/// - StartupContention judges processes that do not fit, and two that claim one place;
-/// - StartupConversation carries the words of StartupAgreement;
-/// - StartupReporting says what is missing;
+/// - StartupConnecting calls the contacts of lower rank, gives connections their places, judges
+///   processes that do not fit, and carries the words of StartupAgreement;
 /// - StartupContext is what they share, and has the vocabulary.
 class TcpStartup {
  public:
   TcpStartup(asio::io_context& io, const Rendezvous& rendezvous,
              const CommunicationOptions& options)
       : listen_socket_(rendezvous.listen_socket),
-        context_(with_room(io, rendezvous, options), rendezvous, options),
-        reporting_(context_, rendezvous.was_connected) {}
+        was_connected_(rendezvous.was_connected),
+        context_(with_room(io, rendezvous, options), rendezvous, options) {}
   TcpStartup(const TcpStartup&) = delete;
   TcpStartup& operator=(const TcpStartup&) = delete;
 
@@ -737,7 +641,7 @@ class TcpStartup {
     context_.incoming.open(c.roster.names().address(c.rank()), listen_socket_,
                            c.options.bind_address,
                            std::max(128, 2 * static_cast<int>(c.most_calls())));
-    reporting_.begin();
+    report_later();
     connecting_.begin();
     const auto deadline = c.begin + c.options.startup_timeout;
     while (!c.agreement.is_reached() && !c.refusal && !c.agreement.aborted() &&
@@ -746,16 +650,50 @@ class TcpStartup {
       context_.agreement.look_for_lost(StartupContext::Clock::now());
     }
     if (c.refusal) throw ConfigurationError(*c.refusal);
-    if (c.agreement.aborted()) throw reporting_.failed(*c.agreement.aborted());
-    if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty())
-      reporting_.fail_to_listen();
-    if (!c.agreement.is_reached()) throw reporting_.out_of_time();
+    if (c.agreement.aborted()) throw failed(*c.agreement.aborted());
+    if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty()) fail_to_listen();
+    if (!c.agreement.is_reached()) throw out_of_time();
+  }
+
+  // Every five seconds, which peers are missing and why.
+  void report_later() {
+    report_timer_.expires_after(report_interval);
+    report_timer_.async_wait([this](asio::error_code) {
+      if (is_over_) return;
+      log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",
+                       static_cast<int>(context_.seconds()), " s for ",
+                       context_.roster.describe_missing(StartupContext::Clock::now()),
+                       context_.incoming.problem(), context_.incoming.strangers()}));
+      report_later();
+    });
+  }
+  [[nodiscard]] CollectiveError out_of_time() const {
+    CollectiveFailure failure =
+        context_.roster.timed_out(StartupContext::Clock::now(), context_.options.startup_timeout);
+    failure.reason += context_.incoming.problem() + context_.incoming.strangers();
+    return failed(std::move(failure));
+  }
+
+  // Another socket has had this worker's port all the time.
+  [[noreturn]] void fail_to_listen() const {
+    const std::string reason = concat(
+        {context_.incoming.cannot_listen(), ", and has had it for all of the ",
+         context_.options.startup_timeout.count(), " ms of CommunicationOptions::startup_timeout"});
+    if (!was_connected_) throw ConfigurationError(reason);
+    throw failed(context_.roster.failed(context_.rank(), reason));
+  }
+
+  [[nodiscard]] CollectiveError failed(CollectiveFailure failure) const {
+    failure.operation = "start-up";
+    failure.seconds = context_.seconds();
+    return CollectiveError(std::move(failure));
   }
 
   void tear_down() {
     asio::error_code ignored;
     context_.incoming.close();
-    reporting_.stop();
+    is_over_ = true;
+    report_timer_.cancel();
     connecting_.stop();
     context_.outgoing.close();
     for (const StartupContext::Place& place : context_.places)
@@ -770,10 +708,12 @@ class TcpStartup {
   }
 
   const int listen_socket_;
+  const bool was_connected_;
   Descriptor listener_;
   RetiredSockets retired_;
   StartupContext context_;
-  StartupReporting reporting_;
+  TcpConnection::Timer report_timer_{context_.io};
+  bool is_over_ = false;
   StartupConnecting connecting_{context_};
 };
 
