@@ -13,9 +13,7 @@ set(harmless
     "checkpoint/hdf5_library.hpp checkpoint/hdf5.hpp" #
     "model/compile.hpp model/model.hpp" #
     "model/model.hpp model/compile.hpp" #
-    "cluster/detail/remote_start.hpp cluster/launcher.hpp" #
-    "collectives/meeting/detail/guest.hpp collectives/meeting/meeting.hpp" #
-    "collectives/meeting/detail/host.hpp collectives/meeting/meeting.hpp")
+    "cluster/detail/remote_start.hpp cluster/launcher.hpp")
 
 file(GLOB_RECURSE files RELATIVE "${ROOT}/include/lockstep" "${ROOT}/include/lockstep/*.[hi]pp")
 foreach(file IN LISTS files)

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
-#include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep_test {
 

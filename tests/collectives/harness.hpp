@@ -1,9 +1,8 @@
 // Runs a piece of code on every rank of a collective, each rank on a thread of its own.
 #pragma once
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/net/listener.hpp"
 #include "support/free_addresses.hpp"
 
 namespace lockstep_test {
@@ -60,28 +60,20 @@ std::vector<T> random_numbers(int rank, std::size_t count) {
 /// the test does.
 class Listener {
  public:
-  Listener() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (descriptor_ < 0 || ::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::listen(descriptor_, 128) != 0 ||
-        ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+  Listener() : descriptor_(lockstep::detail::listen_at("127.0.0.1", 0, 128)) {
+    if (!descriptor_.is_open())
       throw std::runtime_error("cannot listen on a port of the loopback interface");
-    port_ = ntohs(address.sin_port);
-  }
-  Listener(Listener&& other) noexcept : descriptor_(other.release()), port_(other.port_) {}
-  ~Listener() {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    ::fcntl(descriptor_.get(), F_SETFL, 0);  // it blocks
+    port_ = static_cast<std::uint16_t>(
+        lockstep::detail::port_of(lockstep::detail::own_name(descriptor_.get())));
   }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  int release() { return descriptor_.release(); }
 
  private:
-  int descriptor_;
+  lockstep::detail::Descriptor descriptor_;
   std::uint16_t port_ = 0;
 };
 

@@ -1,9 +1,7 @@
 // A network between ranks that can be broken in many ways.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +19,8 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
+#include "lockstep/net/listener.hpp"
+#include "support/call_port.hpp"
 
 namespace lockstep_test {
 
@@ -92,18 +92,13 @@ class Relay {
   [[nodiscard]] std::uint16_t port() const { return port_; }
 
   int listen_on(const char* host, std::uint16_t port) {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    ::inet_pton(AF_INET, host, &address.sin_addr);
-    address.sin_port = htons(port);
-    socklen_t size = sizeof address;
-    if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::listen(socket, 128) != 0 ||
-        ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    auto socket = lockstep::detail::listen_at(host, port, 128);
+    if (!socket.is_open())
       throw std::runtime_error("cannot listen on an address of the loopback interface");
-    port_ = ntohs(address.sin_port);
-    return socket;
+    ::fcntl(socket.get(), F_SETFL, 0);  // it blocks
+    port_ = static_cast<std::uint16_t>(
+        lockstep::detail::port_of(lockstep::detail::own_name(socket.get())));
+    return socket.release();
   }
 
   void work() {
@@ -138,18 +133,13 @@ class Relay {
   void accept() {
     const int caller = ::accept4(outside_, nullptr, nullptr, SOCK_CLOEXEC);
     if (caller < 0) return;
-    const int called = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    address.sin_port = htons(port_);
-    if (::connect(called, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      ::close(called);  // the port is closed: the rank is connected to all, or has ended
+    auto called = call_port(port_);
+    if (!called.is_open()) {  // the port is closed: the rank is connected to all, or has ended
       ::close(caller);
       return;
     }
     const std::lock_guard lock(mutex_);
-    lines_.push_back({caller, called});
+    lines_.push_back({caller, called.release()});
   }
 
   // Returns false when nothing more comes.

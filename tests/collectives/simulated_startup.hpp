@@ -14,13 +14,11 @@
 #include <vector>
 
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
-#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
-#include "lockstep/collectives/protocol/startup_place.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/simulated_network.hpp"
@@ -32,8 +30,8 @@ using lockstep::CollectiveFailure;
 namespace detail = lockstep::detail;
 
 /// One process in its start-up: the library's Handshake, StartupPlace, StartupRoster and
-/// StartupAgreement, carried by simulated connections as StartupConnecting, StartupContention and
-/// StartupConversation carry them. At work it notices the end of a peer, and tells the others.
+/// StartupAgreement, carried by simulated connections as StartupConnecting carries them. At work it notices
+/// the end of a peer, and tells the others.
 class SimulatedWorker {
  public:
   using Network = SimulatedNetwork;
@@ -367,7 +365,7 @@ class SimulatedWorker {
     fail(std::move(failure));
   }
 
-  // As StartupConversation does.
+  // As StartupConnecting does.
   void pass_on(const CollectiveFailure& failure) {
     const auto frame = agreement_.report(CollectiveError(failure), failure.reason);
     for (int other = 0; other < roster_.world(); ++other)

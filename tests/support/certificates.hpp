@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "lockstep/collectives/tls_options.hpp"
+#include "lockstep/collectives/options.hpp"
 
 namespace lockstep_test {
 

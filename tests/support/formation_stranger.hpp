@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/meeting/connection.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep_test {
 
@@ -42,8 +41,8 @@ inline Claimed claim_slot(const std::string& address,
   if (!socket.is_open()) throw std::runtime_error(why);
   auto session = tls == nullptr ? nullptr : ls::detail::TlsSession::call(tls, socket.get(), called);
   const ls::detail::ClusterSecret none;
-  ls::detail::FormationTalk talk(
-      ls::detail::MeetingConnection(std::move(socket), std::move(session)), none, true);
+  ls::detail::FormationTalk talk(std::move(socket), std::move(session), none,
+                                 ls::detail::Conversation::Side::caller);
   Claimed claimed;
   const auto end = Clock::now() + stays;
   for (; talk.is_open() && Clock::now() < end; std::this_thread::sleep_for(milliseconds(1))) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -12,13 +12,11 @@
 
 #include "lockstep/cluster/detail/elastic_job.hpp"
 #include "lockstep/cluster/detail/launch_result.hpp"
-#include "lockstep/cluster/detail/launch_stage.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/remote_start.hpp"
 #include "lockstep/cluster/detail/servers_end.hpp"
 #include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_group.hpp"
-#include "lockstep/cluster/detail/worker_note.hpp"
 #include "lockstep/cluster/hang_detector.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/collectives/options.hpp"
@@ -26,6 +24,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {

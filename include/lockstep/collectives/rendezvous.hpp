@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "lockstep/collectives/any_collective.hpp"
-#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -10,6 +10,7 @@
 
 using namespace lockstep::detail;
 using namespace std::chrono_literals;
+using lockstep::detail::WorkerNote;
 using lockstep_test::ScriptProgram;
 
 TEST_CASE("launched worker: its name says what it is, and where") {
@@ -97,4 +98,26 @@ TEST_CASE("launched worker: its output is open until the last of its two streams
   worker.process.finish_output();
   CHECK_FALSE(worker.has_open_output());
   worker.process.end();
+}
+
+TEST_CASE("worker note: kind, peer and reason") {
+  const WorkerNote note("lost 127.0.0.1:4711 was silent for 10 s");
+  CHECK(note.kind == "lost");
+  CHECK(note.about == "127.0.0.1:4711");
+  CHECK(note.text == "was silent for 10 s");
+}
+
+TEST_CASE("worker note: parts that are missing are empty") {
+  const WorkerNote stops("stops");
+  CHECK(stops.kind == "stops");
+  CHECK(stops.about.empty());
+  CHECK(stops.text.empty());
+  CHECK(stops.time().time_since_epoch().count() == 0);
+  CHECK(WorkerNote("").kind.empty());
+}
+
+TEST_CASE("worker note: a time of the clock that all processes share") {
+  const WorkerNote met("met 123456789");
+  CHECK(met.time().time_since_epoch().count() == 123456789);
+  CHECK(WorkerNote("met soon").time().time_since_epoch().count() == 0);
 }

@@ -2,16 +2,23 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "cluster/script_program.hpp"
+#include "lockstep/cluster/tf_config.hpp"
 
 using namespace lockstep::detail;
 using namespace std::chrono_literals;
+using lockstep::detail::LaunchedTask;
 using lockstep_test::ScriptProgram;
 
 namespace {
@@ -109,4 +116,84 @@ TEST_CASE("worker process: a program that cannot be run ends with 127") {
   const auto end = end_of(process);
   REQUIRE(end.has_value());
   CHECK(end->code == 127);
+}
+
+TEST_CASE("launched task: TF_CONFIG of a worker and of a server") {
+  const std::string cluster = R"("worker":["127.0.0.1:1","127.0.0.1:2"],"ps":["127.0.0.1:3"])";
+  const LaunchedTask second{.index = 1}, server{.index = 0, .is_server = true};
+  CHECK(second.name() == "worker 1");
+  CHECK(server.name() == "server 0");
+  const lockstep::Cluster of_worker = lockstep::parse_tf_config(second.tf_config(cluster));
+  CHECK(of_worker.rank() == 1);
+  CHECK(of_worker.world_size() == 2);
+  CHECK(of_worker.spec.ps.size() == 1);
+  const lockstep::Cluster of_server = lockstep::parse_tf_config(server.tf_config(cluster));
+  CHECK(of_server.is_parameter_server());
+  CHECK(of_server.task.index == 0);
+  CHECK(of_server.spec.ps.front() == "127.0.0.1:3");
+}
+
+TEST_CASE("launched task: two jobs have two names, of digits and a hyphen") {
+  const std::string name = lockstep::detail::new_job_name();
+  CHECK(name != lockstep::detail::new_job_name());
+  CHECK(name.find_first_not_of("0123456789-") == std::string::npos);
+}
+
+namespace {
+
+/// A stream with the prefix "[1] ", what is written to it, and what it shows.
+struct Rig {
+  Pipe in, out;
+  Descriptor writer = std::move(in.write);
+  PrefixedStream stream{std::move(in.read), out.write.get(), "[1] ", "\036note "};
+
+  void write(std::string_view text) const {
+    REQUIRE(::write(writer.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+  [[nodiscard]] std::string shown() const {
+    char text[4096];
+    const ssize_t size = ::read(out.read.get(), text, sizeof text);
+    return {text, size > 0 ? static_cast<std::size_t>(size) : 0};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("prefixed stream: shows complete lines, and the rest at the end") {
+  Rig rig;
+  CHECK_FALSE(rig.stream.pump());
+  rig.write("one\ntwo\nthr");
+  CHECK(rig.stream.pump());
+  CHECK(rig.shown() == "[1] one\n[1] two\n");
+  rig.write("ee");
+  CHECK(rig.stream.pump());
+  CHECK(rig.shown().empty());
+  rig.writer.close();
+  CHECK_FALSE(rig.stream.pump());
+  CHECK(rig.shown() == "[1] three\n");
+  CHECK_FALSE(rig.stream.source().is_open());
+}
+
+TEST_CASE("prefixed stream: of a line that was drawn several times, the last one is shown") {
+  Rig rig;
+  rig.write("1/3\r2/3\r3/3\r\n");
+  CHECK(rig.stream.pump());
+  CHECK(rig.shown() == "[1] 3/3\n");
+}
+
+TEST_CASE("prefixed stream: what follows the mark is kept, wherever it stands in a line") {
+  Rig rig;
+  rig.write("\036note a\n1/3\036note b\none\n");
+  CHECK(rig.stream.pump());
+  CHECK(rig.stream.take_marked() == "a\nb\n");
+  CHECK(rig.stream.take_marked().empty());
+  CHECK(rig.shown() == "[1] 1/3\n[1] one\n");
+}
+
+TEST_CASE("prefixed stream: output without a reader is lost, and the error is kept") {
+  Rig rig;
+  rig.out.write.close();
+  rig.write("lost\n");
+  CHECK(rig.stream.pump());
+  CHECK(rig.stream.failure() == EBADF);
 }

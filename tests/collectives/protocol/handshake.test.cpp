@@ -140,16 +140,32 @@ TEST_SUITE("handshake") {
     CHECK(caller.theirs().addresses.empty());
   }
 
-  TEST_CASE("a worker of an elastic job is told from other strangers, and told what differs") {
-    Handshake callee = Handshake::callee(worker(0), {});
-    callee.take(std::string("\x40\0\0\0", 4) + std::string(Hello::elastic_magic) + "\n0\n");
-    CHECK(callee.outcome() == Outcome::stranger);
-    CHECK(callee.problem() == Hello::is_elastic);
-    CHECK(callee.out() == Hello::fixed_words);
-    Handshake caller = call(worker(1), 0);
-    caller.take(Hello::elastic_words);
-    CHECK(caller.outcome() == Outcome::refused);
-    CHECK(caller.problem() == Hello::is_elastic);
+  TEST_CASE("a worker of an elastic job, and one of a job that is not, are told what differs") {
+    for (const bool talks : {false, true}) {
+      const Hello talk = Hello::of_talk("formation");
+      Handshake caller = Handshake::caller(talks ? talk : worker(1), {}, 0,
+                                           talks ? Hello::Channel::talk : Hello::Channel::control);
+      Handshake callee = Handshake::callee(talks ? worker(0) : talk, {});
+      converse(caller, callee);
+      CHECK(caller.outcome() == Outcome::refused);
+      CHECK(caller.problem() == (talks ? Hello::is_fixed : Hello::is_elastic));
+      CHECK(callee.outcome() == Outcome::stranger);
+      CHECK(callee.problem() == (talks ? Hello::is_elastic : Hello::is_fixed));
+    }
+  }
+
+  TEST_CASE("a talk is of one kind") {
+    const auto talk = [](const char* kind) {
+      return Handshake::caller(Hello::of_talk(kind), {}, 0, Hello::Channel::talk);
+    };
+    Handshake caller = talk("meeting"), other = talk("formation");
+    Handshake callee = Handshake::callee(Hello::of_talk("meeting"), {}), second = callee;
+    converse(caller, callee);
+    CHECK(caller.is_trusted());
+    CHECK(callee.is_trusted());
+    converse(other, second);
+    CHECK(other.outcome() == Outcome::refused);
+    CHECK(second.outcome() == Outcome::refused);
   }
 
   TEST_CASE("strangers get no answer, and a process that calls itself notices") {
@@ -175,6 +191,28 @@ TEST_SUITE("handshake") {
     CHECK(callee.outcome() == Outcome::agreed);
     CHECK(caller.is_authenticated());
     CHECK(callee.is_authenticated());
+  }
+
+  TEST_CASE("proofs of messages hold for one conversation, one role and one message") {
+    const auto talk = [&] {
+      Handshake caller =
+          Handshake::caller(Hello::of_talk("meeting"), secret, 0, Hello::Channel::talk);
+      Handshake callee = Handshake::callee(Hello::of_talk("meeting"), secret);
+      converse(caller, callee);
+      REQUIRE(caller.is_trusted());
+      REQUIRE(callee.is_trusted());
+      return std::pair(caller.seal(), callee.seal());
+    };
+    const auto [caller, callee] = talk();
+    const std::string sealed = caller.sealed("caller says", "text");
+    CHECK(callee.opened("caller says", sealed) == "text");
+    CHECK_FALSE(callee.opened("callee says", sealed));
+    CHECK_FALSE(callee.opened("caller says", "Text" + sealed.substr(4)));
+    CHECK_FALSE(callee.opened("caller says", "text"));
+    CHECK_FALSE(callee.opened("caller says", sealed.substr(1)));
+    CHECK_FALSE(talk().second.opened("caller says", sealed));
+    CHECK_FALSE(Seal(ClusterSecret("another secret"), "").opened("caller says", sealed));
+    CHECK(Seal({}, "").opened("caller says", "text") == "text");
   }
 
   TEST_CASE("a difference is named after the proof only, and on both sides") {

@@ -66,8 +66,8 @@ TEST_SUITE("hello") {
     const Hello mine = hello(0, 1);
     Hello theirs = hello(1, 0);
 
-    theirs.version = 7;
-    CHECK(difference_with(mine, theirs) == "has protocol version 7, this worker has 6");
+    theirs.version = 8;
+    CHECK(difference_with(mine, theirs) == "has protocol version 8, this worker has 7");
     theirs = hello(1, 0);
     theirs.addresses.push_back("d:4");
     CHECK(difference_with(mine, theirs) == "has world size 4, this worker has 3");

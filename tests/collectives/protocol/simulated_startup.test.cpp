@@ -14,7 +14,7 @@
 
 #include "collectives/simulated_schedules.hpp"
 #include "collectives/simulated_startup.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 #include "support/simulated_network.hpp"
 
 using namespace lockstep;

@@ -16,7 +16,7 @@
 
 #include "collectives/simulated_ranks.hpp"
 #include "collectives/simulated_schedules.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "support/simulated_network.hpp"
 

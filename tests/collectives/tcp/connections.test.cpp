@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "collectives/harness.hpp"
-#include "lockstep/collectives/protocol/stripes.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 
 using namespace lockstep;
 using namespace lockstep_test;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 
 using namespace lockstep;
 using namespace lockstep_test;

@@ -12,6 +12,7 @@
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
+#include "support/call_port.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/messages.hpp"
 
@@ -42,31 +43,22 @@ Rendezvous without_rank_zero() {
 /// A connection to a worker's port that speaks no protocol, unless it is told what to say.
 class Stranger {
  public:
-  explicit Stranger(std::uint16_t port)
-      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  }
-  Stranger(Stranger&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
-  ~Stranger() {
-    if (socket_ >= 0) ::close(socket_);
+  explicit Stranger(std::uint16_t port) : socket_(lockstep_test::call_port(port)) {
+    REQUIRE(socket_.is_open());
   }
   void say(std::string_view text) {
-    (void)!::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+    (void)!::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
   }
   std::string hear() {
     timeval limit{5, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     char bytes[4096];
-    const ssize_t n = ::recv(socket_, bytes, sizeof bytes, 0);
+    const ssize_t n = ::recv(socket_.get(), bytes, sizeof bytes, 0);
     return n > 0 ? std::string(bytes, static_cast<std::size_t>(n)) : std::string();
   }
 
  private:
-  int socket_;
+  detail::Descriptor socket_;
 };
 
 /// A rank in a process of its own, to be killed or stopped.
@@ -306,7 +298,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
             std::string(24, '\0');  // payload of 1 GiB
     strangers.emplace_back(port).say(huge);
     std::string other_version(detail::Hello::magic);
-    other_version += std::string("\7\0\0\0", 4) + std::string(28, '\0');
+    other_version += std::string("\11\0\0\0", 4) + std::string(28, '\0');
     strangers.emplace_back(port).say(other_version);
     { Stranger gone(port); }
     const auto begin = Clock::now();

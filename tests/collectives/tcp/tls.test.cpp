@@ -13,6 +13,7 @@
 #include "collectives/relay.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
+#include "support/call_port.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/messages.hpp"
@@ -71,18 +72,12 @@ detail::Handshake ask(std::uint16_t port, const CommunicationOptions& options,
   const detail::ClusterSecret shared(known);
   const auto context =
       detail::TlsContext::make({.tls = options.tls, .files = files}, shared, own_rank);
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const std::unique_ptr<const int, void (*)(const int*)> closing(&socket,
-                                                                 [](const int* s) { ::close(*s); });
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  REQUIRE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-  ::fcntl(socket, F_SETFL, O_NONBLOCK);
-  const auto session = TlsSession::call(context, socket, 0);
+  const auto socket = lockstep_test::call_port(port);
+  REQUIRE(socket.is_open());
+  ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+  const auto session = TlsSession::call(context, socket.get(), 0);
   const auto wait = [&](short events) {
-    pollfd ready{socket, events, 0};
+    pollfd ready{socket.get(), events, 0};
     REQUIRE(::poll(&ready, 1, 30'000) == 1);
   };
   while (session->advance() != TlsSession::State::established) {
@@ -346,20 +341,15 @@ TEST_SUITE("tcp with tls") {
       CHECK(ask(port, with_key(), {}, 1, mine, secret).outcome() ==
             detail::Handshake::Outcome::at_work);
       // A caller without TLS gets an alert, and no answer.
-      const int plain = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      sockaddr_in address{};
-      address.sin_family = AF_INET;
-      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      address.sin_port = htons(port);
-      REQUIRE(::connect(plain, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+      const auto plain = lockstep_test::call_port(port);
+      REQUIRE(plain.is_open());
       const std::string hello = mine.encode();
-      CHECK(::send(plain, hello.data(), hello.size(), MSG_NOSIGNAL) > 0);
+      CHECK(::send(plain.get(), hello.data(), hello.size(), MSG_NOSIGNAL) > 0);
       char answer[64];
       const timeval limit{30, 0};
-      ::setsockopt(plain, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-      CHECK(::recv(plain, answer, sizeof answer, 0) == 7);
+      ::setsockopt(plain.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+      CHECK(::recv(plain.get(), answer, sizeof answer, 0) == 7);
       CHECK(answer[0] == 21);
-      ::close(plain);
     }));
   }
 }

@@ -18,8 +18,8 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/net/socket.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/formation_stranger.hpp"
@@ -120,7 +120,7 @@ TEST_CASE("Membership: one without the cluster's secret, or with other options, 
   }
   CHECK(
       captured.text().find("claims to be worker 1 of 2, with min_workers 1; this is worker 0 of 2, "
-                           "with min_workers 2: it is turned away") != std::string::npos);
+                           "with min_workers 2; it is turned away") != std::string::npos);
 }
 
 TEST_CASE("Membership: one of another build is turned away, and the others go on without it") {
@@ -170,10 +170,8 @@ TEST_CASE(
     const auto names = lockstep::detail::resolve(address.host, address.port, why);
     REQUIRE_FALSE(names.empty());
     lockstep::detail::FormationTalk talk(
-        lockstep::detail::MeetingConnection(
-            lockstep::detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why),
-            nullptr),
-        secret, true);
+        lockstep::detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why),
+        nullptr, secret, lockstep::detail::Conversation::Side::caller);
     for (int tries = 0; tries < 500 && talk.hear().empty(); ++tries)
       std::this_thread::sleep_for(1ms);
     FormationMessage claim{.kind = FormationMessage::Kind::claim,
@@ -207,7 +205,7 @@ TEST_CASE(
   member.form();
   std::this_thread::sleep_for(300ms);  // its threads have all that they need
   const Address own = parse_address(addresses[0]);
-  std::vector<detail::MeetingSocket> strangers;
+  std::vector<detail::Descriptor> strangers;
   for (int i = 0; i < 3; ++i)
     strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   std::string why;
@@ -422,7 +420,7 @@ TEST_CASE("Membership: strangers who fill the door and say nothing keep no worke
   std::string why;
   const auto names = detail::resolve(own.host, own.port, why);
   REQUIRE_FALSE(names.empty());
-  std::vector<detail::MeetingSocket> strangers;
+  std::vector<detail::Descriptor> strangers;
   for (int i = 0; i < 300; ++i)
     strangers.push_back(detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why));
   Member member(1, addresses, elastic, with_files(authority.issue(1)));

@@ -63,9 +63,8 @@ class Servers {
   explicit Servers(const std::string& folder) {
     options.backup_dir = folder;
     for (int i = 0; i < 2; ++i) {
-      listeners_.push_back(lsd::listen_for_meeting("127.0.0.1", "", 0));
-      addresses.push_back("127.0.0.1:" +
-                          std::to_string(lsd::port_of(lsd::own_name(listeners_.back().get()))));
+      listeners_.emplace_back(lsd::listen_for("127.0.0.1", "", 0));
+      addresses.push_back("127.0.0.1:" + std::to_string(listeners_.back().port()));
     }
     for (std::size_t i = 0; i < 2; ++i)
       threads_.emplace_back([this, i] {
@@ -116,7 +115,7 @@ class Servers {
   std::vector<std::string> messages{2};
 
  private:
-  std::vector<lsd::MeetingSocket> listeners_;
+  std::vector<lsd::ListeningSocket> listeners_;
   std::vector<std::thread> threads_;
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <thread>
@@ -14,14 +15,16 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/traffic.hpp"
-#include "lockstep/extra/parameter_server/numbers.hpp"
 #include "support/model_testing.hpp"
+
+using namespace std::chrono_literals;
+using lockstep::detail::pack_numbers;
+using lockstep::detail::unpack_numbers;
+using lockstep_test::contains;
+using lockstep_test::message_of;
 
 namespace ls = lockstep;
 namespace lsd = lockstep::detail;
-using lockstep_test::contains;
-using lockstep_test::message_of;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -41,7 +44,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
   const auto ends = socket_pair();
   Met met;
   std::thread server([&] {
-    lsd::PsConnection connection(lsd::MeetingSocket{ends[1]}, 5s);
+    lsd::PsConnection connection(lsd::Descriptor{ends[1]}, 5s);
     try {
       met.rank = lsd::admit(connection, {.secret = lsd::ClusterSecret(secret_of_server)}).rank;
       connection.send(lsd::PsMessage::reply, "");
@@ -50,7 +53,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
     }
   });
   {
-    lsd::PsConnection connection(lsd::MeetingSocket{ends[0]}, 5s);
+    lsd::PsConnection connection(lsd::Descriptor{ends[0]}, 5s);
     try {
       lsd::claim_place(connection, {.secret = lsd::ClusterSecret(secret_of_worker)},
                        {.rank = 3, .workers = 4});
@@ -68,7 +71,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
 
 TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
   const auto ends = socket_pair();
-  lsd::PsConnection from(lsd::MeetingSocket{ends[0]}, 5s), to(lsd::MeetingSocket{ends[1]}, 5s);
+  lsd::PsConnection from(lsd::Descriptor{ends[0]}, 5s), to(lsd::Descriptor{ends[1]}, 5s);
   const std::vector<std::byte> bytes(100'000, std::byte{7});
   const ls::Traffic before = ls::traffic();
   std::thread sender([&] {
@@ -107,14 +110,14 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)to.receive_head(); }),
                    "closed the connection"));
     const auto others = socket_pair();
-    lsd::PsConnection silent(lsd::MeetingSocket{others[0]}, 20ms);
+    lsd::PsConnection silent(lsd::Descriptor{others[0]}, 20ms);
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)silent.receive_head(); }),
                    "has been silent for 20 ms"));
     const std::string http = "GET / HTTP/1.1\r\nHost: example\r\n\r\n";
     REQUIRE(::send(others[1], http.data(), http.size(), 0) > 0);
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)silent.receive_head(); }),
                    "another program has the port"));
-    lsd::MeetingSocket closing(others[1]);
+    lsd::Descriptor closing(others[1]);
   }
 }
 
@@ -132,17 +135,40 @@ TEST_CASE("parameter server connection: the cluster secret opens the door, and n
 
   const Met none = meet("", secret);
   CHECK(contains(none.worker, "it has a cluster secret (LOCKSTEP_CLUSTER_SECRET)"));
-  CHECK(contains(none.server, "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), and this server"));
+  CHECK(contains(none.server,
+                 "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this server has one"));
   CHECK(none.rank == -1);
 
   const Met wrong = meet(other, secret);
-  CHECK(contains(wrong.worker, "cannot prove that it knows the cluster secret"));
-  CHECK(contains(wrong.server, "it may have another secret (LOCKSTEP_CLUSTER_SECRET)"));
+  CHECK(contains(wrong.worker,
+                 "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker"));
+  CHECK(contains(wrong.server,
+                 "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this server"));
   CHECK(wrong.rank == -1);
 
   const Met open_server = meet(secret, "");
-  CHECK(contains(open_server.worker, "cannot prove that it knows the cluster secret"));
-  CHECK(contains(open_server.server, "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this"));
+  CHECK(
+      contains(open_server.worker, "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker"));
+  CHECK(
+      contains(open_server.server, "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this server"));
   CHECK(open_server.rank == -1);
 }
 #endif
+
+TEST_CASE("numbers of messages: 8 bytes each, little-endian, one after the other") {
+  const auto bytes = pack_numbers(std::uint64_t{0x0102}, std::int64_t{-1}, 1.0);
+  std::array<std::byte, 24> expected{};
+  expected[0] = std::byte{2};
+  expected[1] = std::byte{1};
+  for (std::size_t i = 8; i < 16; ++i) expected[i] = std::byte{0xff};
+  expected[22] = std::byte{0xf0};  // 1.0 is 0x3ff0000000000000
+  expected[23] = std::byte{0x3f};
+  CHECK((bytes == expected));
+  std::uint64_t first = 0;
+  std::int64_t second = 0;
+  double third = 0;
+  unpack_numbers(bytes, first, second, third);
+  CHECK(first == 0x0102);
+  CHECK(second == -1);
+  CHECK(third == 1.0);
+}

@@ -17,9 +17,9 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"
 #include "lockstep/extra/parameter_server/server.hpp"
+#include "lockstep/net/socket.hpp"
 #include "support/model_testing.hpp"
 
 namespace lockstep_test {
@@ -87,7 +87,7 @@ class Served {
         trust_of_worker(std::move(of_worker)),
         workers_(workers),
         trust_(std::move(trust)),
-        listener_(lockstep::detail::listen_for_meeting("127.0.0.1", "", 0)),
+        listener_(lockstep::detail::listen_for("127.0.0.1", "", 0)),
         server_(keeper, {.index = 0, .servers = 1, .workers = workers, .address = address()},
                 options, trust_, listener_),
         thread_([this] { message = message_of<lockstep::Error>([&] { server_.serve(); }); }) {}
@@ -103,8 +103,7 @@ class Served {
   }
 
   [[nodiscard]] std::string address() const {
-    return "127.0.0.1:" +
-           std::to_string(lockstep::detail::port_of(lockstep::detail::own_name(listener_.get())));
+    return "127.0.0.1:" + std::to_string(listener_.port());
   }
 
   Counter keeper;
@@ -115,7 +114,7 @@ class Served {
  private:
   const int workers_;
   const Trust trust_;
-  lockstep::detail::MeetingSocket listener_;
+  lockstep::detail::ListeningSocket listener_;
   lockstep::detail::ParameterServer server_;
   std::thread thread_;
 };

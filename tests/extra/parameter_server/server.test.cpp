@@ -25,7 +25,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"
 #include "lockstep/extra/parameter_server/connected_servers.hpp"
-#include "lockstep/extra/parameter_server/numbers.hpp"
+#include "lockstep/extra/parameter_server/connection.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 
@@ -87,7 +87,7 @@ class Line {
   }
 
  private:
-  static lsd::MeetingSocket call(const std::string& address, int& descriptor) {
+  static lsd::Descriptor call(const std::string& address, int& descriptor) {
     std::string why;
     const auto place = ls::parse_address(address);
     auto socket = lsd::call_socket(lsd::resolve(place.host, place.port, why).front(),
@@ -258,7 +258,7 @@ TEST_CASE("parameter server: strangers that say nothing do not keep a worker out
   const auto place = ls::parse_address(served.address());
   std::string why;
   const lsd::SocketName name = lsd::resolve(place.host, place.port, why).front();
-  std::vector<lsd::MeetingSocket> strangers;
+  std::vector<lsd::Descriptor> strangers;
   for (int i = 0; i < 400; ++i) {
     strangers.push_back(lsd::call_socket(name, std::chrono::steady_clock::now() + 20s, why));
     REQUIRE(strangers.back().is_open());
@@ -275,7 +275,7 @@ TEST_CASE("parameter server: strangers that say nothing do not keep a worker out
 TEST_CASE("parameter server: a worker says that its server is silent, before it counts as lost") {
   const lockstep_test::CapturedStderr captured;
   // A stopped process: the system accepts the connection, and the process never answers.
-  const lsd::MeetingSocket stopped = lsd::listen_for_meeting("127.0.0.1", "", 0);
+  const lsd::Descriptor stopped = lsd::listen_for("127.0.0.1", "", 0);
   const std::string address =
       "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(stopped.get())));
   const ls::ParameterServerOptions options{.timeout = 8s, .startup_timeout = 8s};
@@ -289,7 +289,7 @@ TEST_CASE("parameter server: a worker says that its server is silent, before it 
 }
 
 TEST_CASE("parameter server: a port that is taken is waited for") {
-  lsd::MeetingSocket taken = lsd::listen_for_meeting("127.0.0.1", "", 0);
+  lsd::Descriptor taken = lsd::listen_for("127.0.0.1", "", 0);
   const std::string address =
       "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(taken.get())));
   const ls::ParameterServers::Place place{.rank = -1, .server = 0, .servers = {address}};

@@ -100,9 +100,7 @@ class Tap {
   }
 
   /// One end, to whom it is given.
-  [[nodiscard]] lsd::MeetingSocket take(std::size_t end) {
-    return lsd::MeetingSocket(pairs_[end][0]);
-  }
+  [[nodiscard]] lsd::Descriptor take(std::size_t end) { return lsd::Descriptor(pairs_[end][0]); }
   void damage() { damages_ = true; }
   /// All that has passed; after both ends have been closed.
   [[nodiscard]] std::string finish() {
@@ -206,7 +204,7 @@ TEST_SUITE("parameter server with tls") {
       const std::string passed = tap.finish();
       CHECK(passed.size() > 2 * bytes.size());
       CHECK(contains(passed, std::string(100, 'x')) == !has_tls);
-      CHECK(contains(passed, "lockstep-meeting") == !has_tls);
+      CHECK(contains(passed, lsd::Hello::magic) == !has_tls);
     }
   }
 
@@ -277,9 +275,8 @@ TEST_SUITE("parameter server with tls") {
     // Others in the place of the server: a worker, another server, and its own old certificate.
     const auto refused_server = [&](const PsTrust& instead) {
       const CapturedStderr captured;
-      const auto listener = lsd::listen_for_meeting("127.0.0.1", "", 0);
-      const std::string address =
-          "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(listener.get())));
+      lsd::ListeningSocket listener(lsd::listen_for("127.0.0.1", "", 0));
+      const std::string address = "127.0.0.1:" + std::to_string(listener.port());
       const ls::ParameterServerOptions of_server{.timeout = 5s, .startup_timeout = 4s},
           of_worker{.timeout = 5s, .startup_timeout = 1s};
       lockstep_test::Counter keeper;

@@ -1,50 +1,38 @@
 // A client for tests of servers on this machine.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include <array>
-#include <cstdint>
 #include <string>
+
+#include "support/call_port.hpp"
 
 namespace lockstep_test {
 
 /// A connection that gives up after ten seconds.
 class HttpClient {
  public:
-  explicit HttpClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const timeval limit{10, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    name.sin_port = htons(static_cast<std::uint16_t>(port));
-    connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
+  explicit HttpClient(int port) : socket_(call_port(port)) {
+    lockstep::detail::set_option(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, timeval{10, 0});
   }
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
-  ~HttpClient() { ::close(socket_); }
 
-  [[nodiscard]] bool is_connected() const { return connected_; }
+  [[nodiscard]] bool is_connected() const { return socket_.is_open(); }
   void send(const std::string& text) const {
-    (void)!::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+    (void)!::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
   }
   /// Until the server closes the connection.
   [[nodiscard]] std::string all() const {
     std::string text;
     std::array<char, 4096> chunk;
-    for (ssize_t n = 0; (n = ::recv(socket_, chunk.data(), chunk.size(), 0)) > 0;)
+    for (ssize_t n = 0; (n = ::recv(socket_.get(), chunk.data(), chunk.size(), 0)) > 0;)
       text.append(chunk.data(), static_cast<std::size_t>(n));
     return text;
   }
 
  private:
-  int socket_;
-  bool connected_ = false;
+  lockstep::detail::Descriptor socket_;
 };
 
 /// What the server answers to this.

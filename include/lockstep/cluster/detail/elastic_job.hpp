@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "lockstep/cluster/detail/launched_worker.hpp"
-#include "lockstep/cluster/detail/worker_note.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/launchers/claim.hpp"
 #include "lockstep/collectives/address.hpp"

@@ -5,11 +5,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -90,6 +91,31 @@ class SignalPipe {
 
   Pipe pipe_;
   struct sigaction old_[count];
+};
+
+/// From construction until restore(), a write to a reader that has gone (SIGPIPE) or beyond the
+/// limit of a file's size (SIGXFSZ) fails, instead of ending the process and its training. Handlers
+/// that the program has set stay.
+class IgnoredSignals {
+ public:
+  IgnoredSignals() noexcept {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      ::sigaction(signals[i], nullptr, &former_[i]);
+      if (former_[i].sa_handler == SIG_DFL) ::sigaction(signals[i], &ignore, nullptr);
+    }
+  }
+
+  /// May be called in a forked child.
+  void restore() const noexcept {
+    for (std::size_t i = 0; i < signals.size(); ++i)
+      if (former_[i].sa_handler == SIG_DFL) ::sigaction(signals[i], &former_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array signals{SIGPIPE, SIGXFSZ};
+  std::array<struct sigaction, signals.size()> former_{};
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,16 +16,14 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
-#include "lockstep/cluster/detail/ignored_signals.hpp"
-#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
-#include "lockstep/cluster/detail/prefixed_stream.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
+#include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,44 +1,156 @@
 // A process of the local launcher: its port, its life and its output.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <cstring>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/detail/descriptor.hpp"
-#include "lockstep/cluster/detail/ignored_signals.hpp"
-#include "lockstep/cluster/detail/launched_task.hpp"
-#include "lockstep/cluster/detail/prefixed_stream.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX demands it
+#include "lockstep/net/descriptor.hpp"
+#include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a worker writes to one of its streams, line by line.
+class PrefixedStream {
+ public:
+  PrefixedStream() = default;
+  /// What follows `mark` in a line is kept for take_marked() instead; empty: none.
+  PrefixedStream(Descriptor source, int target, std::string prefix, std::string_view mark = {})
+      : source_(std::move(source)), target_(target), prefix_(std::move(prefix)), mark_(mark) {}
+
+  [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
+  /// The marked lines that have come since the last call, each with a new line.
+  [[nodiscard]] std::string take_marked() { return std::exchange(marked_, {}); }
+  /// Why lines were lost (errno); 0 if none was.
+  [[nodiscard]] int failure() const noexcept { return failure_; }
+
+  /// Passes on the lines that are complete; at the end of the stream, also the rest. Reads a
+  /// bounded number of bytes, as a worker may write without end; returns whether there may be more.
+  bool pump() {
+    char chunk[65536];
+    const ssize_t n = ::read(source_.get(), chunk, sizeof chunk);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return errno == EINTR;
+    if (n <= 0) {
+      finish();
+      return false;
+    }
+    rest_.append(chunk, static_cast<std::size_t>(n));
+    take_lines();
+    write_lines();
+    return true;
+  }
+
+  void finish() {
+    source_.close();
+    if (!rest_.empty()) add_line(rest_);
+    rest_.clear();
+    write_lines();
+  }
+
+ private:
+  static constexpr std::size_t longest_line = std::size_t{64} << 10;
+
+  void take_lines() {
+    std::size_t begin = 0;
+    for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
+      add_line(std::string_view(rest_).substr(begin, end - begin));
+    rest_.erase(0, begin);
+    if (rest_.size() > longest_line) {
+      add_line(rest_);
+      rest_.clear();
+    }
+  }
+
+  // Of a line that was drawn several times, as progress bars are on a terminal, the last state
+  // counts.
+  void add_line(std::string_view line) {
+    if (const auto mark = mark_.empty() ? std::string_view::npos : line.find(mark_);
+        mark != std::string_view::npos) {
+      marked_ += line.substr(mark + mark_.size());
+      marked_ += '\n';
+      line = line.substr(0, mark);  // what the program had written of a line of its own
+      if (line.empty()) return;
+    }
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos)
+      line.remove_prefix(drawn + 1);
+    if (!line.starts_with(structured_log_begin)) lines_ += prefix_;  // that has the rank
+    lines_ += line;
+    lines_ += '\n';
+  }
+
+  void write_lines() {
+    std::string_view text = lines_;
+    while (!text.empty()) {
+      const ssize_t n = ::write(target_, text.data(), text.size());
+      if (n > 0) {
+        text.remove_prefix(static_cast<std::size_t>(n));
+      } else if (errno == EAGAIN) {
+        pollfd full{target_, POLLOUT, 0};
+        ::poll(&full, 1, 1000);
+      } else if (errno != EINTR) {
+        failure_ = errno;  // its reader has gone, for example
+        break;
+      }
+    }
+    lines_.clear();
+  }
+
+  Descriptor source_;
+  int target_ = -1;
+  int failure_ = 0;
+  std::string prefix_;
+  std::string mark_;
+  std::string marked_;
+  std::string rest_;   // an incomplete line
+  std::string lines_;  // complete ones, with the prefix
+};
+
+/// A name that no other job has.
+[[nodiscard, gnu::cold]] inline std::string new_job_name() {
+  std::random_device random;
+  return concat({random(), "-", random()});
+}
+
+struct LaunchedTask {
+  int index = 0;
+  bool is_server = false;  ///< a parameter server; else a worker
+
+  /// "worker 1", "server 1": stands before the lines of its output.
+  [[nodiscard]] std::string name() const {
+    return concat({is_server ? "server " : "worker ", index});
+  }
+  /// TF_CONFIG's text. `cluster`: the jobs, with the addresses of all.
+  [[nodiscard]] std::string tf_config(std::string_view cluster) const {
+    return concat({"{\"cluster\":{", cluster, "},\"task\":{\"type\":\"",
+                   is_server ? "ps" : "worker", "\",\"index\":", index, "}}"});
+  }
+};
 
 inline constexpr const char* running_program = "/proc/self/exe";
 
@@ -86,23 +198,20 @@ class WorkerProcess {
   /// port of the loopback interface. A successor finds that port, and the peers that wait there.
   WorkerProcess(LaunchedTask task, std::string host) : task_(task), host_(std::move(host)) {
     if (is_remote()) return;
-    listener_ = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
+    const auto refuse = [](int error) {
+      return Error(
+          concat({"workers of one machine meet at a port of 127.0.0.1, which cannot be used here: ",
+                  system_error_text(error), "; turn the loopback network on (ip link set lo up)"}));
+    };
+    Descriptor listener = listen_at("127.0.0.1", 0);
+    if (!listener.is_open()) throw refuse(errno);
+    listener_ = Descriptor::checked(listener.release(), "make a socket");
     // A port can be had of an interface that is down, too; it cannot be called.
+    const SocketName name = own_name(listener_.get());
     const Descriptor caller =
-        Descriptor::checked(::socket(AF_INET, SOCK_DGRAM, 0), "make a socket");
-    if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::listen(listener_.get(), 1024) != 0 ||
-        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-        ::connect(caller.get(), reinterpret_cast<sockaddr*>(&address), size) != 0)
-      throw Error(
-          concat({"workers of one machine meet at a port of 127.0.0.1, which cannot be used "
-                  "here: ",
-                  std::strerror(errno), "; turn the loopback network on (ip link set lo up)"}));
-    address_ = concat({"127.0.0.1:", ntohs(address.sin_port)});
+        Descriptor::checked(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "make a socket");
+    if (::connect(caller.get(), plain(name), size_of(name)) != 0) throw refuse(errno);
+    address_ = concat({"127.0.0.1:", port_of(name)});
   }
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }

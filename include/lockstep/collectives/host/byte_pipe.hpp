@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
+#include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -101,6 +103,27 @@ class PipeReader {
 
   PipeMemory& memory_;
   std::uint64_t read_ = 0;
+};
+
+/// A pipe to a peer and one from it. Each belongs to its writer.
+class HostPipe {
+ public:
+  HostPipe(SharedSegment out, SharedSegment in) noexcept
+      : out_(std::move(out)), in_(std::move(in)), writer(memory(out_)), reader(memory(in_)) {}
+  HostPipe(const HostPipe&) = delete;
+  HostPipe& operator=(const HostPipe&) = delete;
+
+ private:
+  static PipeMemory& memory(const SharedSegment& segment) noexcept {
+    return *reinterpret_cast<PipeMemory*>(segment.data());
+  }
+
+  SharedSegment out_;
+  SharedSegment in_;
+
+ public:
+  PipeWriter writer;
+  PipeReader reader;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -48,7 +48,7 @@ class SharedSegment {
   void map(int descriptor);
 
   std::byte* base_ = nullptr;
-  int descriptor_ = -1;  // the owner's; no other needs it any more
+  Descriptor descriptor_;  // the owner's; no other needs it any more
   SegmentName name_;
 };
 

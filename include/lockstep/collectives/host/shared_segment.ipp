@@ -24,39 +24,37 @@ LOCKSTEP_INLINE bool is_sealed(int descriptor) {
 
 LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint64_t cookie) {
   SharedSegment segment;
-  segment.descriptor_ = ::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (segment.descriptor_ < 0)
+  segment.descriptor_ = Descriptor(::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!segment.descriptor_.is_open())
     throw Error(concat({"cannot make shared memory: ", system_error_text(errno)}));
-  segment.name_ = {
-      .process = ::getpid(), .descriptor = segment.descriptor_, .size = size, .cookie = cookie};
+  segment.name_ = {.process = ::getpid(),
+                   .descriptor = segment.descriptor_.get(),
+                   .size = size,
+                   .cookie = cookie};
   // No process can make it shorter under the feet of those that have mapped it.
-  if (::ftruncate(segment.descriptor_, static_cast<off_t>(header_bytes + size)) != 0 ||
-      ::fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+  if (::ftruncate(segment.descriptor_.get(), static_cast<off_t>(header_bytes + size)) != 0 ||
+      ::fcntl(segment.descriptor_.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
     throw Error(concat({"cannot make ", size, " bytes of shared memory: ", std::strerror(errno)}));
-  segment.map(segment.descriptor_);
+  segment.map(segment.descriptor_.get());
   std::memcpy(segment.base_, &cookie, sizeof cookie);
   return segment;
 }
 
 LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   const std::string path = concat({"/proc/", name.process, "/fd/", name.descriptor});
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0)
+  const Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!descriptor.is_open())
     throw Error(concat({"cannot open shared memory as ", path, ": ", system_error_text(errno)}));
-  struct Closer {
-    int descriptor;
-    ~Closer() { ::close(descriptor); }
-  } const closer{descriptor};
   struct stat status {};
   SharedSegment segment;
   segment.name_ = name;
   // Of exactly this length, and sealed: else it is some other file, which had better not be
   // touched.
-  if (::fstat(descriptor, &status) != 0 ||
+  if (::fstat(descriptor.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
-      !is_sealed(descriptor))
+      !is_sealed(descriptor.get()))
     throw Error(concat({path, " is not the shared memory that was announced"}));
-  segment.map(descriptor);
+  segment.map(descriptor.get());
   if (std::memcmp(segment.base_, &name.cookie, sizeof name.cookie) != 0)
     throw Error(concat({path, " is not the shared memory that was announced"}));
   return segment;
@@ -73,7 +71,7 @@ LOCKSTEP_INLINE void SharedSegment::map(int descriptor) {
 
 LOCKSTEP_INLINE SharedSegment::SharedSegment(SharedSegment&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
+      descriptor_(std::move(other.descriptor_)),
       name_(other.name_) {}
 
 LOCKSTEP_INLINE SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
@@ -83,17 +81,15 @@ LOCKSTEP_INLINE SharedSegment& SharedSegment::operator=(SharedSegment&& other) n
   return *this;
 }
 
-LOCKSTEP_INLINE void SharedSegment::disown() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
+LOCKSTEP_INLINE void SharedSegment::disown() noexcept { descriptor_.close(); }
 
 LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
   if (base_ != nullptr) ::munmap(base_, header_bytes + name_.size);
-  if (descriptor_ < 0) return;
+  if (!descriptor_.is_open()) return;
   // Others may have it mapped for a while; the memory is given back now.
   const auto bytes = static_cast<off_t>(name_.size);
-  (void)::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, header_bytes, bytes);
-  ::close(descriptor_);
+  (void)::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, header_bytes,
+                    bytes);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

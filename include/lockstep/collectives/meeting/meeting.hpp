@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -1,26 +1,477 @@
 #pragma once
 
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
-#include "lockstep/collectives/meeting/detail/guest.hpp"
-#include "lockstep/collectives/meeting/detail/host.hpp"
+#include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
+#include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/listener.hpp"
+#include "lockstep/net/rare_log.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
+// In a Conversation of this kind, fields of text, each with a new line behind it:
+//
+//     guest                                  host (rank 0)
+//     claim(rank, size, job, host, port) ->
+//                                        <-  welcome(addresses), when all are there,
+//                                            or refusal(kind, why)
+inline constexpr std::string_view meeting_kind = "meeting";
+inline constexpr std::size_t longest_list = std::size_t{1} << 23;  // bytes of all addresses
+
+[[nodiscard]] inline std::optional<int> read_whole(std::string_view text) noexcept {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+struct MeetingClaim {
+  int rank = 0;
+  int size = 0;
+  std::string job{};
+  std::string host{};  ///< empty: that from which the call comes
+  int port = 0;
+
+  [[nodiscard]] std::string text() const {
+    return concat({rank, "\n", size, "\n", printable(job, 500), "\n", host, "\n", port, "\n"});
+  }
+  [[nodiscard]] static std::optional<MeetingClaim> read(std::string_view message) {
+    const auto fields = fields_of(message);
+    if (fields.size() != 5) return std::nullopt;
+    const auto rank = read_whole(fields[0]), size = read_whole(fields[1]),
+               port = read_whole(fields[4]);
+    if (!rank || !size || !port || *port < 1 || *port > 65'535) return std::nullopt;
+    return MeetingClaim{*rank, *size, fields[2], fields[3], *port};
+  }
+};
+
+/// What the host says in the end.
+struct MeetingAnswer {
+  enum class Kind { welcome, other_job, refused };
+
+  Kind kind = Kind::welcome;
+  std::vector<std::string> lines{};  ///< the addresses, or why not
+
+  [[nodiscard]] std::string text() const {
+    std::string text = kind == Kind::welcome     ? "welcome\n"
+                       : kind == Kind::other_job ? "other job\n"
+                                                 : "refused\n";
+    for (const std::string& line : lines) text += line + "\n";
+    return text;
+  }
+  [[nodiscard]] static std::optional<MeetingAnswer> read(std::string_view message) {
+    auto fields = fields_of(message);
+    if (fields.size() < 2) return std::nullopt;
+    MeetingAnswer answer;
+    if (fields[0] == "welcome")
+      answer.kind = Kind::welcome;
+    else if (fields[0] == "other job")
+      answer.kind = Kind::other_job;
+    else if (fields[0] == "refused")
+      answer.kind = Kind::refused;
+    else
+      return std::nullopt;
+    answer.lines.assign(fields.begin() + 1, fields.end());
+    return answer;
+  }
+};
+
+/// "worker 1, 3": those without an address, 20 of them at most.
+[[nodiscard]] inline std::string missing_ranks(const std::vector<std::string>& addresses) {
+  std::string text;
+  int shown = 0;
+  for (std::size_t rank = 0; rank < addresses.size(); ++rank)
+    if (addresses[rank].empty() && shown++ < 20)
+      text += concat({text.empty() ? "worker " : ", ", rank});
+  return shown <= 20 ? text : concat({text, " and ", shown - 20, " more"});
+}
+
+/// Calls rank 0 until it answers, and asks for the list of addresses.
+class MeetingGuest {
+ public:
+  /// `tls` is null without TLS; `port` is that on which this rank listens to its peers.
+  MeetingGuest(const Meeting& meeting, const CommunicationOptions& options,
+               const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
+      : meeting_(meeting),
+        options_(options),
+        secret_(secret),
+        tls_(std::move(tls)),
+        place_(parse_address(meeting.address)),
+        port_(port) {}
+
+  [[nodiscard]] std::vector<std::string> ask() {
+    for (;;) {
+      std::vector<SocketName> names = resolve(place_.host, place_.port, why_);
+      for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i)
+        for (SocketName& name : names) {
+          set_port(name, place_.port + i);
+          if (auto addresses = ask_at(name)) return std::move(*addresses);
+          if (Clock::now() >= deadline_) fail();
+        }
+      if (Clock::now() >= deadline_) fail();
+      report();
+      ::poll(nullptr, 0, 200);
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Addresses = std::vector<std::string>;
+
+  [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
+    Descriptor socket = call_socket(name, in_seconds(2), why_of_call_);
+    if (!socket.is_open()) return none(why_of_call_);
+    auto tls = tls_ == nullptr ? nullptr : TlsSession::call(tls_, socket.get(), 0);
+    return converse({std::move(socket), std::move(tls), secret_, Conversation::Side::caller,
+                     meeting_kind, longest_list});
+  }
+
+  [[nodiscard]] std::optional<Addresses> converse(Conversation talk) {
+    std::vector<std::string> heard;
+    const auto hears = [&] { return !(heard = talk.hear()).empty(); };
+    wait(talk, in_seconds(2), [&] { return hears() || talk.has_met(); });
+    if (talk.lacks_secret())
+      throw ConfigurationError(
+          concat({"start-up: rank 0 at ", meeting_.address,
+                  " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ",
+                  meeting_.rank, ", has none: give all workers the same"}));
+    if (!talk.problem().empty()) return none(talk.problem());
+    if (!talk.has_met())
+      return none(tls_ == nullptr ? "another program has the port"
+                                  : "another program has the port, or LOCKSTEP_TLS (or "
+                                    "CommunicationOptions::tls) is not the same on all workers");
+    const bool any = options_.bind_address == "0.0.0.0" || options_.bind_address == "::";
+    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job,
+                             any ? "" : options_.bind_address, port_};
+    talk.say(claim.text());
+    wait(talk, deadline_, hears);
+    if (heard.empty() && !talk.problem().empty()) return none(talk.problem());
+    if (heard.empty()) return none("ended the conversation before all had come");
+    const auto answer = MeetingAnswer::read(heard.front());
+    if (!answer) return none("gives no valid answer");
+    switch (answer->kind) {
+      case MeetingAnswer::Kind::other_job:
+        return none("another job meets there");
+      case MeetingAnswer::Kind::refused:
+        throw ConfigurationError(
+            concat({"start-up: rank 0 at ", meeting_.address, " turns this worker away: it ",
+                    printable(answer->lines.front(), 300)}));
+      case MeetingAnswer::Kind::welcome:
+        break;
+    }
+    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size))
+      return none("gives no valid answer");
+    for (const std::string& address : answer->lines) (void)parse_address(address);
+    return answer->lines;
+  }
+
+  // Until it is over, the other side has ended the conversation, or the time has come.
+  template <class Condition>
+  static void wait(Conversation& talk, Clock::time_point until, Condition is_over) {
+    while (!is_over() && talk.is_open()) {
+      pollfd ready{talk.descriptor(), talk.events(), 0};
+      if (!poll_until(ready, until)) return;
+    }
+  }
+
+  [[nodiscard]] Clock::time_point in_seconds(int seconds) const {
+    return std::min(deadline_, Clock::now() + std::chrono::seconds(seconds));
+  }
+
+  // "Connection refused" by a later port says less than what an earlier one has answered.
+  // An attempt that the deadline has cut short says nothing.
+  std::nullopt_t none(std::string_view why) {
+    if (Clock::now() >= deadline_ && !(why_.empty() && last_why_.empty())) return std::nullopt;
+    if (why_.empty() || why != std::strerror(ECONNREFUSED)) why_ = why;
+    return std::nullopt;
+  }
+
+  void report() {
+    if (reports_.is_due())
+      log_line(concat({"start-up: worker ", meeting_.rank, " looks for worker 0 at ",
+                       meeting_.address, ": ", why_}));
+    last_why_ = std::exchange(why_, {});
+  }
+
+  [[noreturn]] void fail() const {
+    const std::string& why = why_.empty() ? last_why_ : why_;
+    throw CollectiveError(
+        {.failed_rank = 0,
+         .address = meeting_.address,
+         .operation = "start-up",
+         .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
+         .reason = concat({"did not tell worker ", meeting_.rank, " the other workers' addresses: ",
+                           why.empty() ? "it does not answer" : why.c_str(),
+                           "; is it started, on that host, and may this one connect to it?"})});
+  }
+
+  const Meeting& meeting_;
+  const CommunicationOptions& options_;
+  const ClusterSecret& secret_;
+  const std::shared_ptr<const TlsContext> tls_;
+  const Address place_;
+  const int port_;
+  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
+  RareLog reports_;
+  std::string why_;          // why rank 0 could not be asked
+  std::string last_why_;     // the same, in the round before
+  std::string why_of_call_;  // why the last call was in vain
+};
+
+/// Waits for the other ranks, and tells them the list of addresses.
+class MeetingHost {
+ public:
+  /// `tls` is null without TLS; `port` is that on which rank 0 itself listens to its peers.
+  MeetingHost(const Meeting& meeting, const CommunicationOptions& options,
+              const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
+      : meeting_(meeting),
+        options_(options),
+        secret_(secret),
+        tls_(std::move(tls)),
+        place_(parse_address(meeting.address)),
+        addresses_(static_cast<std::size_t>(meeting.size)),
+        contests_(addresses_.size()) {
+    addresses_.front() = to_string(Address{place_.host, static_cast<std::uint16_t>(port)});
+  }
+
+  [[nodiscard]] std::vector<std::string> wait() {
+    open();
+    while (!all_are_there()) {
+      if (Clock::now() >= deadline_) fail();
+      poll_once(std::min(deadline_, log_.due()));
+      if (!all_are_there() && log_.is_due()) report();
+    }
+    // A guest that has gone with its list loses its place; the list stays as it was sent.
+    std::vector<std::string> all = addresses_;
+    const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, all}.text();
+    for (Guest& guest : guests_)
+      if (guest.rank > 0) guest.talk.say(list);
+    const auto end = std::min(deadline_, Clock::now() + std::chrono::seconds(10));
+    while (Clock::now() < end && std::ranges::any_of(guests_, [](const Guest& guest) {
+             return guest.talk.is_open() && guest.talk.has_more_to_send();
+           }))
+      poll_once(end);
+    return all;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::size_t most_strangers = 256;  // that may be in the middle of a conversation
+  static constexpr std::size_t longest_message = 2048;
+
+  struct Guest {
+    Conversation talk;
+    std::string ip;
+    bool is_on_this_machine;
+    Clock::time_point since = Clock::now();
+    int rank = -1;  // once its claim is accepted
+    bool leaves = false;
+  };
+
+  // Processes that claim a place that is taken: when they began to call, and have called last.
+  struct Contest {
+    Clock::time_point first{}, last{};
+  };
+
+  // On the first port that is free. While all are taken, tries again.
+  void open() {
+    for (;;) {
+      for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i) {
+        Descriptor socket = listen_for(place_.host, options_.bind_address, place_.port + i);
+        if (socket.is_open()) return void(listener_.emplace(std::move(socket)));
+        if (errno != EADDRINUSE)
+          throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
+                                           ", where the other workers look for it (",
+                                           meeting_.address, "): ", system_error_text(errno)}));
+      }
+      if (Clock::now() >= deadline_)
+        throw ConfigurationError(
+            concat({"rank 0 cannot listen on port ", place_.port, " nor on the ", meeting_ports - 1,
+                    " that follow, where the other workers look for it (", meeting_.address,
+                    "): other programs have them"}));
+      ::poll(nullptr, 0, 200);
+    }
+  }
+
+  [[nodiscard]] bool all_are_there() const {
+    return std::ranges::none_of(addresses_,
+                                [](const std::string& address) { return address.empty(); });
+  }
+
+  void poll_once(Clock::time_point until) {
+    std::vector<pollfd> watched{{listener_->descriptor(), POLLIN, 0}};
+    for (const Guest& guest : guests_)
+      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+    if (::poll(watched.data(), watched.size(), std::min(1000, time_until(until))) > 0) {
+      std::size_t i = 1;
+      for (Guest& guest : guests_)
+        if (watched[i++].revents != 0) serve(guest);
+      if (watched.front().revents != 0) accept();
+    }
+    for (const Guest& guest : guests_) {
+      const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
+      if (guest.rank > 0 && !guest.talk.is_open())
+        addresses_[static_cast<std::size_t>(guest.rank)].clear();
+      if (too_slow && guest.talk.has_met() && !guest.leaves)
+        log_guest(guest, "did not finish its introduction");
+    }
+    guests_.remove_if([](const Guest& guest) {
+      const bool is_done = guest.leaves && !guest.talk.has_more_to_send();
+      const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
+      return !guest.talk.is_open() || is_done || too_slow;
+    });
+  }
+
+  void accept() {
+    for (;;) {
+      SocketName peer{};
+      Descriptor socket = listener_->accept(peer);
+      if (!socket.is_open()) return;
+      const std::string ip = ip_text(peer);
+      const bool here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
+      const auto strangers =
+          std::ranges::count_if(guests_, [](const Guest& guest) { return guest.rank < 0; });
+      if (static_cast<std::size_t>(strangers) >= most_strangers)
+        guests_.erase(
+            std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
+      auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
+      guests_.push_back(Guest{.talk = {std::move(socket), std::move(tls), secret_,
+                                       Conversation::Side::callee, meeting_kind, 2048},
+                              .ip = ip,
+                              .is_on_this_machine = here});
+    }
+  }
+
+  void serve(Guest& guest) {
+    for (const std::string& message : guest.talk.hear()) {
+      if (guest.rank > 0 || guest.leaves) return guest.talk.close();  // it has nothing left to say
+      take_claim(guest, message);
+      if (!guest.talk.is_open()) return;
+    }
+    if (!guest.talk.problem().empty()) log_guest(guest, guest.talk.problem());
+  }
+
+  void take_claim(Guest& guest, const std::string& message) {
+    using Kind = MeetingAnswer::Kind;
+    const auto claim = MeetingClaim::read(message);
+    if (!claim) return guest.talk.close();
+    if (claim->job != printable(meeting_.job, 500))
+      return answer(guest, Kind::other_job, "meets for another job");
+    if (claim->size != meeting_.size)
+      return refuse(guest, concat({"expects ", claim->size, " workers, and rank 0 expects ",
+                                   meeting_.size, ": start all with the same number"}));
+    if (claim->rank < 1 || claim->rank >= meeting_.size)
+      return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
+                                   ", as rank 0 is here"}));
+    if (const std::string denial = guest.talk.denies(claim->rank); !denial.empty())
+      return refuse(guest, denial);
+    std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
+    if (!address.empty()) {
+      // Its machine may have died without a word, and this be the process that takes its place:
+      // until the connection has told, the newcomer calls again.
+      Contest& contest = contests_[static_cast<std::size_t>(claim->rank)];
+      const auto now = Clock::now();
+      if (now - contest.last > std::chrono::seconds(3)) contest.first = now;
+      contest.last = now;
+      if (now - contest.first < Conversation::silence + std::chrono::seconds(2))
+        return guest.talk.close();
+      return refuse(
+          guest, concat({"claims to be rank ", claim->rank, ", and so does the worker at ", address,
+                         ": each needs a rank of its own"}));
+    }
+    const bool has_host =
+        !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
+    const std::string& host = has_host                   ? claim->host
+                              : guest.is_on_this_machine ? place_.host
+                                                         : guest.ip;
+    address = to_string(Address{host, static_cast<std::uint16_t>(claim->port)});
+    guest.rank = claim->rank;
+  }
+
+  void answer(Guest& guest, MeetingAnswer::Kind kind, const std::string& why) {
+    guest.talk.say(MeetingAnswer{kind, {why}}.text());
+    guest.leaves = true;
+  }
+  void refuse(Guest& guest, const std::string& why) {
+    log_guest(guest, why);
+    answer(guest, MeetingAnswer::Kind::refused, why);
+  }
+
+  void log_guest(const Guest& guest, std::string_view what) {
+    log_.turned_away("start-up: ", guest.ip, what);
+  }
+
+  void report() {
+    log_line(concat({"start-up: worker 0 waits at ", meeting_.address, " (port ", listener_->port(),
+                     ") for ", missing_ranks(addresses_), " of ", meeting_.size}));
+  }
+
+  [[noreturn]] void fail() const {
+    const auto first = std::ranges::find_if(
+        addresses_, [](const std::string& address) { return address.empty(); });
+    throw CollectiveError(
+        {.failed_rank = static_cast<int>(first - addresses_.begin()),
+         .operation = "start-up",
+         .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
+         .reason = concat(
+             {"did not come to ", meeting_.address, ", where worker 0 waits for all within ",
+              duration_text(options_.startup_timeout), "; missing: ", missing_ranks(addresses_),
+              ". Are all started, and may they connect to this host's ports ", place_.port, " to ",
+              std::min(65'535, place_.port + meeting_ports - 1), "?"})});
+  }
+
+  const Meeting& meeting_;
+  const CommunicationOptions& options_;
+  const ClusterSecret& secret_;
+  const std::shared_ptr<const TlsContext> tls_;
+  const Address place_;
+  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
+  RareLog log_;
+  std::optional<ListeningSocket> listener_;
+  std::list<Guest> guests_;
+  std::vector<std::string> addresses_;  // by rank; empty: not there
+  std::vector<Contest> contests_;       // by rank
+};
+
 /// The port on which this rank listens to its peers, opened where there is none yet.
 LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
                                   const CommunicationOptions& options, KeptPort& port) {
-  MeetingSocket listening(port.copy());
+  Descriptor listening(port.copy());
   if (!listening.is_open()) {
-    listening = listen_for_meeting(meeting_host, options.bind_address, 0);
+    listening = listen_for(meeting_host, options.bind_address, 0);
     if (!listening.is_open())
       throw Error(
           concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));

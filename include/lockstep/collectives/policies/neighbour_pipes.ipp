@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/host/host_pipe.hpp"
+#include "lockstep/collectives/host/byte_pipe.hpp"
 #include "lockstep/collectives/policies/introduction.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"

@@ -10,7 +10,6 @@
 #include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/policies/detail/shared_arrays.hpp"
 #include "lockstep/collectives/policies/detail/shared_homes.hpp"
 #include "lockstep/collectives/reduction/reduce_share.hpp"
 #include "lockstep/collectives/rendezvous.hpp"

@@ -2,13 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
+
+// What is wrong with a peer, as the end of a sentence about it.
+inline constexpr const char* no_secret =
+    "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
+inline constexpr const char* secret_missing =
+    "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+inline constexpr const char* cannot_prove =
+    "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
 
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t proof_bytes = 32;
@@ -48,6 +58,33 @@ class ClusterSecret {
 
  private:
   std::string secret_;
+};
+
+/// Adds the sender's proof to each message that follows a handshake, and looks at those of the
+/// other side. What was said in the handshake is part of it, so that no proof is of use a second
+/// time. Without a secret, messages are as they are.
+class Seal {
+ public:
+  Seal(ClusterSecret secret, std::string transcript)
+      : secret_(std::move(secret)), transcript_(std::move(transcript)) {}
+
+  [[nodiscard]] std::string sealed(std::string_view role, std::string message) const {
+    return secret_.is_set() ? message + secret_.prove(role, transcript_ + message) : message;
+  }
+  /// Without the proof; nothing when it is wrong.
+  [[nodiscard]] std::optional<std::string> opened(std::string_view role,
+                                                  std::string_view message) const {
+    if (!secret_.is_set()) return std::string(message);
+    if (message.size() < proof_bytes) return std::nullopt;
+    std::string content(message.substr(0, message.size() - proof_bytes));
+    if (!secret_.accepts(message.substr(content.size()), role, transcript_ + content))
+      return std::nullopt;
+    return content;
+  }
+
+ private:
+  ClusterSecret secret_;
+  std::string transcript_;
 };
 
 }  // namespace detail

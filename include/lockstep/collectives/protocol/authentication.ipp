@@ -18,6 +18,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
 #include <openssl/crypto.h>
@@ -46,16 +47,15 @@ LOCKSTEP_INLINE std::string read_secret(const char* name, const char* path) {
   };
   constexpr std::size_t longest = 4096;
   // Without waiting for a writer, if it is a pipe.
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) throw refuse(concat({"cannot be opened: ", std::strerror(errno)}));
-  const std::unique_ptr<const int, void (*)(const int*)> closing(&file,
-                                                                 [](const int* f) { ::close(*f); });
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) throw refuse(concat({"cannot be opened: ", std::strerror(errno)}));
   struct stat about {};
-  if (::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) throw refuse("is no regular file");
+  if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode))
+    throw refuse("is no regular file");
   std::string secret(longest + 1, '\0');
   std::size_t size = 0;
   for (;;) {
-    const ssize_t n = ::read(file, secret.data() + size, secret.size() - size);
+    const ssize_t n = ::read(file.get(), secret.data() + size, secret.size() - size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw refuse(concat({"cannot be read: ", std::strerror(errno)}));
     size += static_cast<std::size_t>(n);

@@ -14,12 +14,10 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/protocol/control_inbox.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -4,15 +4,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/little_endian.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
+namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr std::size_t frame_bytes = 16;  // of a control frame
 using FrameBytes = std::array<std::byte, frame_bytes>;
@@ -107,5 +111,69 @@ struct ControlFrame {
   }
 };
 
-}  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+/// Puts the messages of a control connection together from the pieces in which they arrive. What a
+/// peer can make it hold is what one read brings and one message.
+class ControlInbox {
+ public:
+  struct Message {
+    ControlFrame frame;
+    std::string_view text;  ///< until the next append() or pop()
+  };
+
+  void append(std::string_view bytes) { bytes_ += bytes; }
+  /// Puts whole messages in front of what is there.
+  void prepend(std::string_view messages) { bytes_.insert(0, messages); }
+
+  /// The first message, as soon as all of it is there.
+  [[nodiscard]] std::optional<Message> front() const {
+    ControlFrame frame;
+    if (!has_frame() || !ControlFrame::decode(first_frame(), frame)) return std::nullopt;
+    if (bytes_.size() < frame_bytes + frame.length) return std::nullopt;
+    return Message{frame, std::string_view(bytes_).substr(frame_bytes, frame.length)};
+  }
+  /// Removes it.
+  void pop() { bytes_.erase(0, frame_bytes + front()->frame.length); }
+
+  /// Whether what comes next is no control frame: nothing more can be read.
+  [[nodiscard]] bool is_broken() const {
+    ControlFrame ignored;
+    return has_frame() && !ControlFrame::decode(first_frame(), ignored);
+  }
+
+ private:
+  [[nodiscard]] bool has_frame() const noexcept { return bytes_.size() >= frame_bytes; }
+  [[nodiscard]] FrameBytes first_frame() const noexcept {
+    FrameBytes frame;
+    std::memcpy(frame.data(), bytes_.data(), frame.size());
+    return frame;
+  }
+
+  std::string bytes_;
+};
+
+/// The bytes of a message go over parallel connections in stripes of a fixed size, in turn, so that
+/// both sides know without any header what travels where. Both go through the message in order:
+/// what a connection brings early waits in the kernel's buffer. Each message begins on the first
+/// connection, and a short one stays there.
+class Stripes {
+ public:
+  static constexpr std::size_t stripe_bytes = std::size_t{128} << 10;
+
+  struct Place {
+    std::size_t connection;
+    std::size_t bytes;  ///< from here on that travel together
+  };
+
+  explicit constexpr Stripes(std::size_t connections) noexcept : connections_(connections) {}
+
+  /// Where the bytes of the message from `position` on travel.
+  [[nodiscard]] constexpr Place at(std::uint64_t position) const noexcept {
+    if (connections_ == 1) return {0, std::numeric_limits<std::size_t>::max()};
+    return {position / stripe_bytes % connections_, stripe_bytes - position % stripe_bytes};
+  }
+
+ private:
+  std::size_t connections_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,4 +1,4 @@
-// The conversation that opens each TCP connection, apart from any socket.
+// What opens each TCP connection, apart from any socket.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +47,7 @@ class Handshake {
                                         Hello::Channel channel, std::uint16_t lane = 0) {
     Handshake result(mine, secret, "caller", "callee");
     result.introduce(peer, channel, lane);
+    result.talks_ = channel == Hello::Channel::talk;
     result.transcript_ = result.out_ = result.mine_.encode();
     return result;
   }
@@ -64,6 +65,12 @@ class Handshake {
   [[nodiscard]] Outcome outcome() const noexcept { return outcome_; }
   /// Whether the peer has proved that it knows the secret.
   [[nodiscard]] bool is_authenticated() const noexcept { return authenticated_; }
+  /// Whether both fit, and the peer has proved what it must.
+  [[nodiscard]] bool is_trusted() const noexcept {
+    return outcome_ == Outcome::agreed && (authenticated_ || !secret_.is_set());
+  }
+  /// For the messages that follow it, once it is trusted.
+  [[nodiscard]] Seal seal() const { return {secret_, transcript_}; }
   /// The peer's hello, once the outcome is agreed or refused.
   [[nodiscard]] const Hello& theirs() const noexcept { return theirs_; }
   /// What keeps the two apart, as the end of a sentence about the peer. Empty when they fit.
@@ -91,7 +98,7 @@ class Handshake {
  private:
   Handshake(const Hello& mine, const ClusterSecret& secret, std::string_view role,
             std::string_view peers_role)
-      : mine_(mine), secret_(secret), role_(role), peers_role_(peers_role) {
+      : mine_(mine), secret_(secret), role_(role), peers_role_(peers_role), talks_(mine.is_talk()) {
     if (!secret_.is_set()) return;
     mine_.authentication = Hello::Authentication::hmac_sha256;
     mine_.nonce = make_nonce();
@@ -112,22 +119,13 @@ class Handshake {
   // A peer with TLS begins with a handshake record, or ends with an alert. Told anything in plain
   // words, it knows that this worker has none.
   void estrange() {
-    constexpr char alert = 21, handshake = 22;
-    if (is_caller() && in_.starts_with(Hello::elastic_words)) return refuse(Hello::is_elastic);
     outcome_ = Outcome::stranger;
-    if (!is_caller() && in_.find(Hello::elastic_magic) == sizeof(std::uint32_t)) {
-      problem_ = Hello::is_elastic;
-      out_ = Hello::fixed_words;
-      return;
-    }
-    if (in_.front() != alert && in_.front() != handshake) return;
+    if (in_.front() != first_of_alert && in_.front() != first_of_handshake) return;
     if (!is_caller()) out_ = Hello().encode();
-    problem_ =
-        "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or "
-        "CommunicationOptions::tls) must be the same on all workers";
+    problem_ = speaks_tls_only;
   }
   void distrust() {
-    problem_ = "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+    problem_ = cannot_prove;
     outcome_ = Outcome::stranger;
   }
   void compare() {
@@ -141,6 +139,10 @@ class Handshake {
       outcome_ = Outcome::stranger;
     } else if (theirs.version == mine_.version && theirs.incarnation == mine_.incarnation) {
       outcome_ = Outcome::myself;
+    } else if (theirs.version == mine_.version && theirs.is_talk() != talks_) {
+      if (!is_caller()) out_ = bare(Hello::Authentication::none);
+      problem_ = talks_ ? Hello::is_fixed : Hello::is_elastic;
+      outcome_ = is_caller() ? Outcome::refused : Outcome::stranger;
     } else if (is_caller()) {
       take_answer(message, std::move(theirs));
     } else {
@@ -233,7 +235,8 @@ class Handshake {
       return refuse(other_secret);
     }
     const std::string hello = mine_.encode();
-    out_ += hello + secret_.prove(role_, transcript_ + hello);
+    transcript_ += hello;
+    out_ += hello + secret_.prove(role_, transcript_);
     compare();
   }
 
@@ -246,12 +249,8 @@ class Handshake {
         {"has another ", what, " than this worker (which does not tell its own to strangers)"});
   }
 
-  static constexpr const char* no_secret =
-      "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
   static constexpr const char* other_secret =
       "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
-  static constexpr const char* secret_missing =
-      "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
 
   Hello mine_;
   ClusterSecret secret_;
@@ -263,6 +262,7 @@ class Handshake {
   std::string transcript_;
   std::string problem_;
   Outcome outcome_ = Outcome::open;
+  bool talks_;
   bool at_work_ = false;
   bool awaits_proof_ = false;
   bool proved_ = false;  // the caller: it has sent its proof

@@ -21,6 +21,13 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
+// A peer with TLS begins with a handshake record, or ends with an alert: their first bytes. It
+// knows from any plain words that this process has none.
+inline constexpr char first_of_alert = 21, first_of_handshake = 22;
+inline constexpr const char* speaks_tls_only =
+    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
+    "must be the same on all workers";
+
 /// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
 /// prefix of fixed size, whose fields keep their places in all versions of the protocol,
 ///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 |
@@ -30,7 +37,7 @@ namespace detail {
 /// of 0: it tells nothing about the cluster.
 struct Hello {
   static constexpr std::string_view magic = "LOCKSTEP";
-  static constexpr std::uint32_t this_version = 6;
+  static constexpr std::uint32_t this_version = 7;
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 
@@ -38,6 +45,7 @@ struct Hello {
     data = 0,
     control = 1,
     probe = 2,  ///< to learn whether a rank's process lives: the connection ends with the handshake
+    talk = 3,   ///< a Conversation, whose kind stands for the list of addresses; ranks are 0
   };
   enum class Authentication : std::uint32_t {
     none = 0,
@@ -58,12 +66,19 @@ struct Hello {
   std::vector<std::string> addresses;
   std::vector<std::pair<std::string, std::string>> properties;
 
-  /// What a worker of an elastic job, and one of a job that is not, answer to each other in plain
-  /// words: they begin in different ways.
-  static constexpr std::string_view elastic_words = "lockstep: elastic\n";
-  static constexpr std::string_view fixed_words = "lockstep: not elastic\n";
-  /// How those of an elastic job begin, behind the length of the message.
-  static constexpr std::string_view elastic_magic = "lockstep-meeting-1";
+  /// Opens a Conversation. Nothing that is proved in one kind counts in another.
+  [[nodiscard]] static Hello of_talk(std::string_view kind) {
+    Hello hello;
+    hello.channel = Channel::talk;
+    hello.addresses.emplace_back(kind);
+    const std::string random = make_nonce();
+    std::memcpy(&hello.incarnation, random.data(), sizeof hello.incarnation);
+    return hello;
+  }
+  [[nodiscard]] bool is_talk() const noexcept { return channel == Channel::talk; }
+
+  // Where a worker of an elastic job, whose processes talk, and one of a job that is not call each
+  // other.
   static constexpr const char* is_elastic =
       "trains with ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker without";
   static constexpr const char* is_fixed =
@@ -149,7 +164,7 @@ struct Hello {
     if (hello.version != this_version) return true;
     constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
     const std::uint32_t places = world == 0 ? most : std::min(world, most);
-    if (channel > static_cast<std::uint32_t>(Channel::probe) || from >= places || to >= places)
+    if (channel > static_cast<std::uint32_t>(Channel::talk) || from >= places || to >= places)
       return false;
     constexpr std::size_t texts_begin = prefix_bytes + 4 + nonce_bytes;
     if (bytes.size() < texts_begin) return false;
@@ -203,17 +218,15 @@ struct Hello {
   };
   if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
   if (theirs.authentication != mine.authentication)
-    return theirs.authentication == Hello::Authentication::none
-               ? "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one"
-               : "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+    return theirs.authentication == Hello::Authentication::none ? no_secret : secret_missing;
   if (theirs.addresses.size() != mine.addresses.size())
     return has("world size", theirs.addresses.size(), mine.addresses.size());
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
     if (theirs.addresses[i] != mine.addresses[i])
       return has(concat({"another cluster: worker ", i}), theirs.addresses[i], mine.addresses[i]);
-  if (theirs.to != mine.from)
+  if (theirs.to != mine.from && !mine.is_talk())
     return concat({"takes this worker for worker ", theirs.to, ", but it is worker ", mine.from});
-  if (theirs.from == mine.from)
+  if (theirs.from == mine.from && !mine.is_talk())
     return concat({"is worker ", theirs.from,
                    ", as this process is: two processes with one place in the cluster"});
   for (const auto& [name, our] : mine.properties) {

@@ -12,9 +12,8 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/collectives/protocol/control_inbox.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <initializer_list>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
@@ -15,6 +13,7 @@
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -32,7 +31,7 @@ class WaitPolicy {
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
 
-  static constexpr Milliseconds report_interval{5000};
+  static constexpr Milliseconds report_interval = detail::report_interval;
 
   /// The rank that waits, and in which operation.
   struct Waiter {

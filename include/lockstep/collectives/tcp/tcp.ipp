@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/tcp/detail/goodbye.hpp"
 #include "lockstep/collectives/tcp/detail/mesh.hpp"
 #include "lockstep/collectives/tcp/detail/transfer.hpp"
 #include "lockstep/collectives/tcp/detail/waiting.hpp"

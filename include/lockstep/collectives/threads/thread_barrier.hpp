@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
@@ -95,8 +94,6 @@ class ThreadBarrier {
   struct alignas(cache_line) Arrival {
     std::atomic<std::uint64_t> next_state{0};
   };
-
-  static constexpr Duration report_interval{5000};
 
   [[nodiscard]] int first_that(bool has_arrived) const noexcept;
 

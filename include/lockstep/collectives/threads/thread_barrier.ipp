@@ -4,6 +4,7 @@
 
 #include "lockstep/collectives/host/cpu_relax.hpp"
 #include "lockstep/collectives/threads/thread_barrier.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -23,18 +24,18 @@ LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(
 
   std::unique_lock lock(mutex_);
   ++sleepers_;
-  auto begin = Clock::now(), next_report = begin + report_interval;
+  auto begin = Clock::now(), next_report = begin + detail::report_interval;
   while (state_.load() == before) {
     if (sleep_.wait_until(lock, std::min(begin + timeout, next_report)) != std::cv_status::timeout)
       continue;
     const auto now = Clock::now();
     if (patient != nullptr && patient->load()) {
       begin = now;
-      next_report = begin + report_interval;
+      next_report = begin + detail::report_interval;
       continue;
     }
     if (now < begin + timeout) {
-      next_report += report_interval;
+      next_report += detail::report_interval;
       lock.unlock();
       listener(std::chrono::duration_cast<Duration>(now - begin));
       lock.lock();

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 

@@ -1,22 +1,43 @@
 // The encryption of one connection.
 #pragma once
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "lockstep/collectives/tls/detail/tls_wire.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 struct ssl_st;             // OpenSSL's SSL
 struct x509_store_ctx_st;  // OpenSSL's X509_STORE_CTX
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The socket of a session, as it is now.
+struct TlsWire {
+  int socket;
+  int error = 0;       ///< errno of the last call that failed
+  bool ended = false;  ///< the peer has closed the connection
+  bool heard = false;  ///< something has come
+  bool plain = false;  ///< what came first is no TLS
+  /// Records wait in `out` for each other, to leave in one call.
+  bool corked = false;
+  std::vector<char> out{};
+  std::size_t sent = 0;  ///< bytes of `out`
+
+  /// Sends `out`. False where some of it has to wait, and where the connection is broken.
+  bool flush();
+};
 
 /// TLS on a connected socket that does not block. The socket stays the owner's, and must outlive
 /// the session. First advance() until the handshake is over; then read() and write() take the place
@@ -86,6 +107,38 @@ class TlsSession {
   std::uint64_t records_ = 0;
   std::uint64_t records_per_key_ = std::uint64_t{1} << 23;
   std::size_t accepted_ = 0;  // bytes of a write() that are encrypted and not all sent
+};
+
+/// A connected socket that does not block, plain or with TLS.
+struct SecureSocket {
+  Descriptor socket;
+  std::unique_ptr<TlsSession> tls;  ///< null: plain
+
+  /// Goes on with the handshake of TLS.
+  [[nodiscard]] TlsSession::State advance() const {
+    return tls == nullptr ? TlsSession::State::established : tls->advance();
+  }
+  /// What to wait for. `has_more`: to send.
+  [[nodiscard]] short events(bool has_more) const noexcept {
+    const bool is_secure = tls == nullptr || tls->state() == TlsSession::State::established;
+    const bool writes = is_secure ? has_more : tls->state() == TlsSession::State::wants_write;
+    return static_cast<short>(POLLIN | (writes ? POLLOUT : 0));
+  }
+  /// As ::send and ::recv, but for EINTR.
+  [[nodiscard]] ssize_t send(std::string_view bytes) const {
+    ssize_t n = -1;
+    do
+      n = tls != nullptr ? tls->write(bytes.data(), bytes.size())
+                         : ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n;
+  }
+  [[nodiscard]] ssize_t receive(void* bytes, std::size_t size) const {
+    ssize_t n = -1;
+    do n = tls != nullptr ? tls->read(bytes, size) : ::recv(socket.get(), bytes, size, 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+  }
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

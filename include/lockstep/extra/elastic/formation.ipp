@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "lockstep/extra/elastic/detail/formation_words.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -277,10 +279,27 @@ LOCKSTEP_INLINE void Formation::commit() {
   stage_ = Stage::connecting;
 }
 
+/// Behind a roll call, why these form no world. `last`: the worlds that may be the last one.
+[[nodiscard, gnu::cold]] inline std::string what_it_takes(const std::vector<World>& last,
+                                                          int min_workers) {
+  return concat(
+      {last.empty()
+           ? concat({"; to begin takes all of them, or, after a while, more than half, at least ",
+                     min_workers, " (min_workers)"})
+           : concat({"; to go on takes at least ", min_workers,
+                     " (min_workers), and more than half of the last world, workers ",
+                     last.back().members(), ", or all of the cluster"}),
+       ". Start those that are missing again, or all workers"});
+}
+
 LOCKSTEP_INLINE std::string Formation::waiting(Time now) const {
-  return roll_call(place_.slots, [&](int slot) {
-    return slot == place_.slot || is_guest(slot, now) || called_[index(slot)].is_open;
-  });
+  std::string here, missing;
+  for (int slot = 0; slot < place_.slots; ++slot) {
+    const bool is_here = slot == place_.slot || is_guest(slot, now) || called_[index(slot)].is_open;
+    (is_here ? here : missing) += concat({" ", slot});
+  }
+  return concat({"of the cluster's ", place_.slots, " workers, there are here:", here,
+                 "; missing:", missing.empty() ? " none" : missing});
 }
 
 LOCKSTEP_INLINE void Formation::fail(Time now) {

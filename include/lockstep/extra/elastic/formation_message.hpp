@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/meeting/seal.hpp"
+#include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/extra/elastic/elastic_options.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

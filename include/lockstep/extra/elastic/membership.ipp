@@ -2,33 +2,208 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/host/signal_mask.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
+#include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
-#include "lockstep/extra/elastic/detail/callers.hpp"
-#include "lockstep/extra/elastic/detail/formation_words.hpp"
-#include "lockstep/extra/elastic/detail/guests.hpp"
-#include "lockstep/extra/elastic/detail/ports.hpp"
-#include "lockstep/extra/elastic/detail/rare_log.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/extra/elastic/membership.hpp"
+#include "lockstep/net/listener.hpp"
+#include "lockstep/net/rare_log.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// What is wrong with a claim that does not fit this process's place in the cluster.
+template <class Claim, class Place>
+[[nodiscard, gnu::cold]] std::string difference(const Claim& claim, const Place& own) {
+  const auto text = [](const auto& place) {
+    return concat({"worker ", place.slot, " of ", place.slots, ", with min_workers ",
+                   place.min_workers, place.build.empty() ? "" : ", ", place.build});
+  };
+  return concat({"claims to be ", text(claim), "; this is ", text(own)});
+}
+
+/// A stranger until it has claimed a slot.
+struct FormationGuest {
+  FormationTalk talk;
+  std::string ip;
+  std::chrono::steady_clock::time_point since;
+  int slot = -1;
+  bool is_gone = false;
+};
+
+/// Takes calls, a few at a time, so that the guests that are here are heard in between. There is
+/// room for many strangers; then the oldest goes, so that none can keep workers out.
+class FormationGuests {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  FormationGuests(Descriptor listener, std::size_t slots)
+      : listener_(std::move(listener)), by_slot_(slots) {}
+
+  void watch(std::vector<pollfd>& watched) const {
+    watched.push_back({listener_.descriptor(), POLLIN, 0});
+    for (const FormationGuest& guest : guests_)
+      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+  }
+  void accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret) {
+    for (int i = 0; i < most_at_once; ++i) {
+      SocketName peer{};
+      Descriptor socket = listener_.accept(peer);
+      if (!socket.is_open()) return;
+      if (guests_.size() >= most_strangers + by_slot_.size())
+        guests_.erase(std::ranges::find_if(
+            guests_, [](const FormationGuest& guest) { return guest.slot < 0; }));
+      auto session = tls == nullptr ? nullptr : TlsSession::answer(tls, socket.get());
+      guests_.push_back(
+          {.talk = {std::move(socket), std::move(session), secret, Conversation::Side::callee},
+           .ip = ip_text(peer),
+           .since = Clock::now()});
+    }
+  }
+  [[nodiscard]] std::list<FormationGuest>& all() noexcept { return guests_; }
+  /// The guest that has claimed a slot; null if none has.
+  [[nodiscard]] FormationGuest*& at(int slot) { return by_slot_[static_cast<std::size_t>(slot)]; }
+  void remove_those_gone() {
+    guests_.remove_if([](const FormationGuest& guest) { return guest.is_gone; });
+  }
+
+ private:
+  static constexpr std::size_t most_strangers = 256;
+  static constexpr int most_at_once = 16;
+
+  ListeningSocket listener_;
+  std::list<FormationGuest> guests_;
+  std::vector<FormationGuest*> by_slot_;
+};
+
+/// Names are looked up and ports are called without end, while the thread that talks goes on. All
+/// calls from any thread.
+class FormationCallers {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Reached {
+    int slot;
+    Descriptor socket;
+  };
+
+  /// `news` is woken for each that is reached.
+  FormationCallers(std::vector<std::string> addresses, WakePipe& news)
+      : addresses_(std::move(addresses)), news_(news), wanted_(addresses_.size()) {
+    const SignalMask mask;
+    thread_ = start_thread("calls to the other workers", [this] { call(); });
+  }
+  FormationCallers(const FormationCallers&) = delete;
+  FormationCallers& operator=(const FormationCallers&) = delete;
+  ~FormationCallers() {
+    {
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  /// Which slots to call, from now on.
+  void want(std::vector<char> slots) {
+    const std::lock_guard lock(mutex_);
+    if (slots == wanted_) return;
+    wanted_ = std::move(slots);
+    changed_.notify_all();
+  }
+  [[nodiscard]] std::vector<Reached> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(reached_, {});
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds patience{500}, interval{100};
+  static constexpr std::chrono::seconds rest{3};  // after a call without an answer
+
+  void call() {
+    std::vector<Clock::time_point> next(addresses_.size());
+    std::unique_lock lock(mutex_);
+    while (!stops_) {
+      for (std::size_t slot = 0; slot < addresses_.size() && !stops_; ++slot) {
+        if (wanted_[slot] == 0 || Clock::now() < next[slot]) continue;
+        lock.unlock();
+        const auto begin = Clock::now();
+        Descriptor socket = call(addresses_[slot]);
+        const bool was_silent = !socket.is_open() && Clock::now() - begin >= patience;
+        // (What is reached may be another program, which hangs up at once.)
+        next[slot] = Clock::now() + (was_silent ? rest : interval);
+        lock.lock();
+        if (!socket.is_open() || wanted_[slot] == 0) continue;
+        wanted_[slot] = 0;
+        reached_.push_back({static_cast<int>(slot), std::move(socket)});
+        news_.wake();
+      }
+      const bool is_idle = std::ranges::all_of(wanted_, [](char each) { return each == 0; });
+      if (stops_) return;
+      if (is_idle)
+        changed_.wait(lock);
+      else
+        changed_.wait_for(lock, interval);
+    }
+  }
+
+  [[nodiscard]] static Descriptor call(const std::string& text) {
+    std::string why;
+    const Address address = parse_address(text);
+    return call_host(address.host, address.port, patience, Clock::time_point::max(), why);
+  }
+
+  const std::vector<std::string> addresses_;
+  WakePipe& news_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<char> wanted_;  // by slot
+  std::vector<Reached> reached_;
+  bool stops_ = false;
+  std::thread thread_;
+};
+
+/// Opens a port for the members of the next world, kept in `port`, and returns its "host:port".
+/// Each world has ports of its own: a process that still calls members of an older one reaches
+/// none.
+[[nodiscard, gnu::cold]] inline std::string open_world_port(const std::string& address,
+                                                            const CommunicationOptions& options,
+                                                            KeptPort& port) {
+  const auto socket = listen_for(parse_address(address).host, options.bind_address, 0);
+  if (socket.is_open()) port.keep(socket.get());
+  if (!socket.is_open() || !port.is_set())
+    throw Error(
+        concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
+  return concat({address.substr(0, address.rfind(':') + 1), port_of(own_name(socket.get()))});
+}
+
+}  // namespace detail
 
 /// Owns the sockets. The thread that talks holds the lock but while it waits.
 class Membership::Impl {
@@ -51,7 +226,7 @@ class Membership::Impl {
                     .patience = options.startup_timeout,
                     .build = build},
                    std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
-        guests_(detail::listen_for_formation(own_, options), addresses.size()),
+        guests_(listen(own_, options), addresses.size()),
         called_(addresses.size()),
         callers_(addresses, wake_) {
     const detail::SignalMask mask;
@@ -79,7 +254,7 @@ class Membership::Impl {
     const auto is_over = [&] {
       return formation_.stage() != Stage::forming || !failure_.empty() || !differs_.empty();
     };
-    while (!changed_.wait_for(lock, std::chrono::seconds(5), is_over)) {
+    while (!changed_.wait_for(lock, detail::report_interval, is_over)) {
       const std::string text = formation_.waiting(Clock::now());
       lock.unlock();
       log_line(concat({"start-up: worker ", slot_, " at ", own_, " waits for others: ", text}));
@@ -103,6 +278,14 @@ class Membership::Impl {
   [[nodiscard]] bool has_newcomer() const noexcept { return newcomer_; }
 
  private:
+  /// The process that had this place may be about to end, and is waited for.
+  static detail::Descriptor listen(const std::string& address,
+                                   const CommunicationOptions& options) {
+    const Address own = parse_address(address);
+    return detail::listen_on_own({own.port, address}, own.host, options.bind_address,
+                                 options.startup_timeout);
+  }
+
   using Talk = detail::FormationTalk;
   using Guest = detail::FormationGuest;
   using Message = detail::FormationMessage;
@@ -190,7 +373,7 @@ class Membership::Impl {
       if (guest.slot >= 0) formation_.hear_guest(guest.slot, message, now);
     }
     if (!guest.talk.problem().empty())
-      refusals_.line(detail::refusal(guest.ip, guest.talk.problem()), now);
+      refusals_.turned_away("start-up: ", guest.ip, guest.talk.problem(), now);
     if (guest.talk.is_open() && (guest.slot >= 0 || now - guest.since < introduction)) return;
     leave(guest, now);
   }
@@ -209,9 +392,8 @@ class Membership::Impl {
     if (!denial.empty() || !claims || message.slot == own.slot || message.slot >= own.slots ||
         message.slots != own.slots || message.min_workers != own.min_workers ||
         message.build != own.build) {
-      refusals_.line(denial.empty() ? detail::refusal(guest.ip, message, own)
-                                    : detail::refusal(guest.ip, denial),
-                     now);
+      refusals_.turned_away("start-up: ", guest.ip,
+                            denial.empty() ? detail::difference(message, own) : denial, now);
       guest.is_gone = true;
       return;
     }
@@ -221,12 +403,12 @@ class Membership::Impl {
     known = &guest;
   }
 
-  void meet(int slot, detail::MeetingSocket socket) {
+  void meet(int slot, detail::Descriptor socket) {
     Called& called = called_[static_cast<std::size_t>(slot)];
     if (formation_.stage() != Stage::forming || called.talk) return;
     auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::call(tls_, socket.get(), slot);
-    called = {.talk = std::make_unique<Talk>(
-                  detail::MeetingConnection(std::move(socket), std::move(tls)), secret_, true),
+    called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_,
+                                             Talk::Side::caller),
               .since = Clock::now()};
   }
 
@@ -236,7 +418,8 @@ class Membership::Impl {
       formation_.hear_called(slot, message, now);
     }
     if (!called.talk->problem().empty())
-      complaints_.line(concat({"start-up: worker ", slot, " ", called.talk->problem()}), now);
+      complaints_.line(concat({"start-up: worker ", slot, " ", called.talk->problem()}),
+                       LogLevel::info, now);
     if (called.talk->is_fixed() && !secret_.is_set()) {  // with a secret it would have to prove it
       differs_ = concat({"start-up: worker ", slot, " ", called.talk->problem(),
                          ": give all workers the same options"});

@@ -1,36 +1,24 @@
 // ConnectedServers: ParameterServers over TCP.
 #pragma once
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/meeting/inherited_listener.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
-#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
-#include "lockstep/core/resource_limits.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
 #include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/extra/parameter_server/server.hpp"
+#include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -71,34 +59,15 @@ class ConnectedServers final : public ParameterServers {
  private:
   const ParameterServerOptions options_;
   const PsTrust trust_;
-  MeetingSocket listener_;
+  std::optional<ListeningSocket> listener_;
   std::optional<ParameterClient> client_;
 };
 
-// A port that is taken may become free: a connection that another program has made can have it, or
-// a server that is about to end.
-inline MeetingSocket open_server_port(const std::string& address,
-                                      const ParameterServerOptions& options) {
-  using Clock = std::chrono::steady_clock;
+inline Descriptor open_server_port(const std::string& address,
+                                   const ParameterServerOptions& options) {
   const Address own = parse_address(address);
-  MeetingSocket socket = inherited_listener(own.port);
-  const auto deadline = Clock::now() + options.startup_timeout;
-  for (bool has_said = false; !socket.is_open(); has_said = true) {
-    socket = listen_for_meeting(own.host, options.bind_address, own.port);
-    if (socket.is_open() || errno != EADDRINUSE || Clock::now() >= deadline) break;
-    if (!has_said)
-      log_line(concat({"parameter server: port ", own.port, ", which its address ", address,
-                       " names, is taken; it waits for it for ",
-                       duration_text(options.startup_timeout)}));
-    ::poll(nullptr, 0, 100);
-  }
-  if (!socket.is_open())
-    throw ConfigurationError(concat(
-        {"parameter server: cannot listen on port ", own.port, ", which its address ", address,
-         " names: ", system_error_text(errno),
-         errno == EADDRINUSE ? "; another program, or another server with the same task, has it"
-                             : ""}));
-  return socket;
+  return listen_on_own({own.port, address, "parameter server: ", "its", "server"}, own.host,
+                       options.bind_address, options.startup_timeout);
 }
 
 inline PsTrust trust_of(const ParameterServerOptions& options,
@@ -115,7 +84,8 @@ inline ConnectedServers::ConnectedServers(Place place, const ParameterServerOpti
     : ParameterServers(std::move(place)), options_(options), trust_(trust_of(options_, place_)) {
   options_.validate();
   if (is_server())
-    listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)], options_);
+    listener_.emplace(
+        open_server_port(place_.servers[static_cast<std::size_t>(place_.server)], options_));
   else
     client_.emplace(place_.rank, place_.workers, place_.servers, options_, trust_);
 }
@@ -127,7 +97,7 @@ inline void ConnectedServers::serve(ShardKeeper& keeper) {
                    .workers = place_.workers,
                    .address = place_.servers[static_cast<std::size_t>(place_.server)],
                    .addresses = place_.addresses},
-                  options_, trust_, listener_)
+                  options_, trust_, *listener_)
       .serve();
 }
 

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -22,14 +23,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "lockstep/collectives/meeting/seal.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
-#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
@@ -37,15 +37,32 @@
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"
+#include "lockstep/net/rare_log.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Numbers of 8 bytes, one after the other, with which messages begin.
+template <class... Numbers>
+[[nodiscard]] std::array<std::byte, 8 * sizeof...(Numbers)> pack_numbers(Numbers... numbers) {
+  static_assert(((sizeof(Numbers) == 8) && ...));
+  std::array<std::byte, 8 * sizeof...(Numbers)> bytes{};
+  std::byte* to = bytes.data();
+  ((put_number<8>(to, std::bit_cast<std::uint64_t>(numbers)), to += 8), ...);
+  return bytes;
+}
+
+template <class... Numbers>
+void unpack_numbers(const std::array<std::byte, 8 * sizeof...(Numbers)>& bytes,
+                    Numbers&... numbers) {
+  const std::byte* from = bytes.data();
+  ((numbers = std::bit_cast<Numbers>(get_number<8>(from)), from += 8), ...);
+}
 
 /// What a message is. A worker asks, and the server gives one reply, `reply` or `refusal`; before
 /// it, any number of times, `waiting`.
 enum class PsMessage : std::uint32_t {
-  hello = 1,  ///< of both sides: a MeetingHello
-  proof,      ///< of the server, that it knows the secret
-  claim,      ///< of the worker, sealed: PsClaim
+  claim = 1,  ///< of the worker, after the Handshake and sealed by it: PsClaim
   begin,      ///< of a fit: PsBeginning; number 1: after give_anew of server 0
   put,        ///< the state of the server's shard, of the chief
   pull,       ///< asks for that state
@@ -92,9 +109,6 @@ struct PsTrust {
   std::shared_ptr<const TlsContext> tls{};  ///< null: connections are plain
 };
 
-/// A process that waits says so after this time, and whenever it has passed again.
-inline constexpr std::chrono::seconds ps_report_interval{5};
-
 /// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call may
 /// throw ConnectionLost, after which the connection cannot be used again. One thread receives; one
 /// thread at a time sends.
@@ -110,7 +124,7 @@ class PsConnection {
   };
 
   /// `timeout`: how long the other side may be silent.
-  PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout);
+  PsConnection(Descriptor socket, std::chrono::milliseconds timeout);
   /// Called every 5 s in which the other side is waited for, and silent.
   void on_silence(std::function<void(std::chrono::seconds silent)> f) {
     on_silence_ = std::move(f);
@@ -124,8 +138,11 @@ class PsConnection {
   void answer(const std::shared_ptr<const TlsContext>& tls);
   /// What speaks against the other side being the worker of this rank; empty when nothing does.
   [[nodiscard]] std::string denies(int rank) const {
-    return tls_ == nullptr ? std::string() : tls_->denies(rank);
+    return socket_.tls == nullptr ? std::string() : socket_.tls->denies(rank);
   }
+
+  /// Then both sides prove that they know the secret. `us`: this process, as messages call it.
+  [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us);
 
   /// A deadline for all calls that follow: a stranger may be slow on purpose.
   void limit(Clock::time_point until) noexcept { until_ = until; }
@@ -148,19 +165,18 @@ class PsConnection {
   void secure(std::unique_ptr<TlsSession> session);
   void send_all(std::span<const std::byte> bytes);
   void receive_all(std::span<std::byte> bytes);
+  [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes);
   void wait(short events);
   [[noreturn]] void fail(const char* what) const;
   [[noreturn]] void fail_to_send(const char* what);
-  void refuse_tls(std::span<const std::byte> first);
   [[nodiscard]] Clock::time_point deadline() const {
     return std::min(until_, Clock::now() + timeout_);
   }
 
-  MeetingSocket socket_;
+  SecureSocket socket_;
   const std::chrono::milliseconds timeout_;
   Clock::time_point until_ = Clock::time_point::max();
   std::function<void(std::chrono::seconds)> on_silence_;
-  std::unique_ptr<TlsSession> tls_;
   bool has_heard_ = false;  // a message of the protocol
 };
 
@@ -189,60 +205,68 @@ void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& 
 inline constexpr std::uint32_t ps_mark = 0x5350'534C;  // "LSPS"
 inline constexpr std::size_t ps_longest_text = std::size_t{1} << 16;
 
-inline PsConnection::PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout)
-    : socket_(std::move(socket)), timeout_(timeout) {
-  const int on = 1;
-  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+inline PsConnection::PsConnection(Descriptor socket, std::chrono::milliseconds timeout)
+    : socket_{std::move(socket), nullptr}, timeout_(timeout) {
+  set_option(socket_.socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-inline void PsConnection::shut_down() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
+inline void PsConnection::shut_down() const noexcept {
+  ::shutdown(socket_.socket.get(), SHUT_RDWR);
+}
 
 inline bool PsConnection::has_ended() const noexcept {
-  pollfd ready{socket_.get(), POLLRDHUP, 0};
+  pollfd ready{socket_.socket.get(), POLLRDHUP, 0};
   return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 // --- TLS -----------------------------------------------------------------------------------------
 
 inline void PsConnection::call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer) {
-  if (tls != nullptr) secure(TlsSession::call(tls, socket_.get(), peer));
+  if (tls != nullptr) secure(TlsSession::call(tls, socket_.socket.get(), peer));
 }
 
 inline void PsConnection::answer(const std::shared_ptr<const TlsContext>& tls) {
-  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.get()));
+  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.socket.get()));
 }
 
 inline void PsConnection::secure(std::unique_ptr<TlsSession> session) {
-  tls_ = std::move(session);
-  for (auto state = tls_->advance(); state != TlsSession::State::established;
-       state = tls_->advance()) {
+  socket_.tls = std::move(session);
+  for (auto state = socket_.advance(); state != TlsSession::State::established;
+       state = socket_.advance()) {
     if (state == TlsSession::State::failed) fail("closed the connection in the TLS handshake");
     wait(state == TlsSession::State::wants_read ? POLLIN : POLLOUT);
   }
-  tls_->expect_long_messages();
+  socket_.tls->expect_long_messages();
 }
 
-// Bytes of a TLS handshake or alert, where a message was expected: the other side has TLS. It knows
-// from any plain words that this one has none.
-inline void PsConnection::refuse_tls(std::span<const std::byte> first) {
-  constexpr std::byte alert{21}, handshake{22}, version{3};
-  if (tls_ != nullptr || has_heard_ || first[1] != version ||
-      (first[0] != alert && first[0] != handshake))
-    return;
-  if (first[0] == handshake) {
-    std::array<char, 4096> rest;  // unread, it would cut the other side off
-    (void)!::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT);
-    constexpr std::string_view words = "lockstep: no TLS\n";
-    (void)!::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL);
+inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) {
+  std::array<char, 4096> chunk;
+  for (;;) {
+    send_all(std::as_bytes(std::span(handshake.out())));
+    handshake.sent(handshake.out().size());
+    if (handshake.outcome() != Handshake::Outcome::open) break;
+    const std::size_t n = receive_some(
+        std::as_writable_bytes(std::span(chunk).first(std::min(chunk.size(), handshake.wanted()))));
+    handshake.take({chunk.data(), n});
   }
-  throw PeerUntrusted(concat({"speaks TLS only, and this process does without",
-                              TlsSettings{.with_servers = true}.remedy()}));
+  has_heard_ = true;
+  if (handshake.is_trusted()) return handshake.seal();
+  (void)socket_.receive(chunk.data(), chunk.size());  // unread, it would cut the other side off
+  std::string problem = handshake.problem();
+  if (problem == speaks_tls_only)
+    problem = concat({"speaks TLS only, and this process does without",
+                      TlsSettings{.with_servers = true}.remedy()});
+  if (problem.empty())
+    throw ConnectionLost("speaks another protocol: another program has the port");
+  if (const auto at = problem.find("this worker"); at != std::string::npos)
+    problem.replace(at, 11, concat({"this ", us}));
+  throw PeerUntrusted(problem);
 }
 
 // What TLS refuses before the first message is the other side itself.
 inline void PsConnection::fail(const char* what) const {
-  if (tls_ == nullptr || tls_->problem().empty()) throw ConnectionLost(what);
-  if (!has_heard_) throw PeerUntrusted(tls_->problem());
+  if (socket_.tls == nullptr || socket_.tls->problem().empty()) throw ConnectionLost(what);
+  if (!has_heard_) throw PeerUntrusted(socket_.tls->problem());
   throw ConnectionLost(
       "sends what TLS refuses: it was changed on the way, or another process has sent it");
 }
@@ -250,26 +274,22 @@ inline void PsConnection::fail(const char* what) const {
 // Why the other side has closed the connection may still be there to read.
 inline void PsConnection::fail_to_send(const char* what) {
   std::array<std::byte, 2> first{};
-  if (tls_ != nullptr) {
-    if (tls_->problem().empty()) (void)tls_->read(first.data(), first.size());
-  } else if (::recv(socket_.get(), first.data(), first.size(), MSG_DONTWAIT) == 2) {
-    refuse_tls(first);
-  }
+  if (socket_.tls != nullptr && socket_.tls->problem().empty())
+    (void)socket_.tls->read(first.data(), first.size());
   fail(what);
 }
 
 // --- bytes ---------------------------------------------------------------------------------------
 
 inline void PsConnection::wait(short events) {
-  pollfd ready{socket_.get(), events, 0};
+  pollfd ready{socket_.socket.get(), events, 0};
   const auto end = deadline();
-  auto silent = ps_report_interval;
-  for (auto report = Clock::now() + silent; report < end; report += ps_report_interval) {
+  auto silent = report_interval;
+  for (auto report = Clock::now() + silent; report < end; report += report_interval) {
     if (poll_until(ready, report)) return;
-    // poll() counts whole milliseconds, and may end up to one early: before that, it has failed.
-    if (Clock::now() + std::chrono::milliseconds(1) < report) break;
+    if (Clock::now() < report) break;  // poll has failed
     if (on_silence_) on_silence_(silent);
-    silent += ps_report_interval;
+    silent += report_interval;
   }
   if (!poll_until(ready, end))
     throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
@@ -278,14 +298,12 @@ inline void PsConnection::wait(short events) {
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = tls_ != nullptr
-                          ? tls_->write(bytes.data(), bytes.size())
-                          : ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = socket_.send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       wait(POLLOUT);
-    else if (n == 0 || errno != EINTR)
+    else
       fail_to_send(n == 0 ? "closed the connection" : std::strerror(errno));
   }
 }
@@ -309,33 +327,24 @@ inline void PsConnection::receive(std::span<std::byte> bytes) {
 }
 
 inline void PsConnection::receive_all(std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = tls_ != nullptr ? tls_->read(bytes.data(), bytes.size())
-                                      : ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-    if (n > 0)
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    else if (n == 0)
-      fail("closed the connection");
-    else if (errno == EAGAIN || errno == EWOULDBLOCK)
-      wait(POLLIN);
-    else if (errno != EINTR)
-      fail(std::strerror(errno));
+  while (!bytes.empty()) bytes = bytes.subspan(receive_some(bytes));
+}
+
+inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
+  for (;;) {
+    const ssize_t n = socket_.receive(bytes.data(), bytes.size());
+    if (n > 0) return static_cast<std::size_t>(n);
+    if (n == 0) fail("closed the connection");
+    if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
+    wait(POLLIN);
   }
 }
 
 inline PsConnection::Head PsConnection::receive_head() {
   std::array<std::byte, 24> head{};
-  try {
-    receive_all(head);
-  } catch (const ConnectionLost&) {  // an alert is shorter than a head
-    refuse_tls(std::span(head).first<2>());
-    throw;
-  }
-  if (get_number<4>(head.data()) != ps_mark) {
-    refuse_tls(std::span(head).first<2>());
+  receive_all(head);
+  if (get_number<4>(head.data()) != ps_mark)
     throw ConnectionLost("speaks another protocol: another program has the port");
-  }
-  has_heard_ = true;
   return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
           .number = get_number<8>(head.data() + 8),
           .size = get_number<8>(head.data() + 16)};
@@ -381,51 +390,19 @@ inline PsClaim PsClaim::read(std::string_view message) {
   return claim;
 }
 
-/// What a message of this kind says.
-inline std::string receive_kind(PsConnection& connection, PsMessage kind) {
-  const auto head = connection.receive_head();
-  if (head.kind == kind) return connection.receive_text(head, 4096);
-  if (head.kind == PsMessage::refusal)
-    throw ConfigurationError(printable(connection.receive_text(head, ps_longest_text), 2000));
-  throw ConnectionLost("does not begin as a process of this cluster does");
-}
-
-inline MeetingHello receive_hello(PsConnection& connection) {
-  const auto hello = MeetingHello::read(receive_kind(connection, PsMessage::hello));
-  if (!hello) throw ConnectionLost("does not begin as a process of this cluster does");
-  return *hello;
-}
+/// What both sides of a handshake have in common.
+inline constexpr std::string_view ps_kind = "parameter servers";
+inline constexpr std::string_view ps_claims = "worker's claim";
 
 inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
-  const ClusterSecret& secret = trust.secret;
   connection.answer(trust.tls);
-  const MeetingHello mine = MeetingHello::make(secret);
-  const MeetingHello theirs = receive_hello(connection);
-  connection.send(PsMessage::hello, mine.text());
-  const MeetingSeal seal(secret, theirs, mine);
-  std::string sealed;
-  try {
-    connection.send(PsMessage::proof, seal.sealed("parameter server", ""));
-    sealed = receive_kind(connection, PsMessage::claim);
-  } catch (const ConnectionLost&) {  // one that does not believe this server goes without a word
-    if (theirs.has_secret != secret.is_set())
-      throw PeerUntrusted(concat({"has ", theirs.has_secret ? "a" : "no",
-                                  " cluster secret (LOCKSTEP_CLUSTER_SECRET), and this server has ",
-                                  secret.is_set() ? "one" : "none"}));
-    if (!secret.is_set()) throw;
-    throw PeerUntrusted(
-        "goes at this server's proof: it may have another secret (LOCKSTEP_CLUSTER_SECRET)");
-  }
-  const auto claim = seal.opened("parameter server's worker", sealed);
-  if (!claim || theirs.has_secret != secret.is_set()) {
-    connection.send(PsMessage::refusal,
-                    secret.is_set()
-                        ? "this worker cannot prove that it knows the cluster secret "
-                          "(LOCKSTEP_CLUSTER_SECRET); give all processes the same"
-                        : "this worker has a cluster secret (LOCKSTEP_CLUSTER_SECRET), the server "
-                          "has none; give all processes the same");
-    throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
-  }
+  const Seal seal =
+      connection.shake_hands(Handshake::callee(Hello::of_talk(ps_kind), trust.secret), "server");
+  const auto head = connection.receive_head();
+  if (head.kind != PsMessage::claim)
+    throw ConnectionLost("does not begin as a process of this cluster does");
+  const auto claim = seal.opened(ps_claims, connection.receive_text(head, 4096));
+  if (!claim) throw PeerUntrusted(cannot_prove);
   PsClaim place = PsClaim::read(*claim);
   if (const std::string denial = connection.denies(place.rank); !denial.empty()) {
     const std::string why = concat({"this worker ", denial});
@@ -437,20 +414,40 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
 }
 
 inline void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim) {
-  const ClusterSecret& secret = trust.secret;
   connection.call(trust.tls, TlsIdentity::parameter_server(claim.server));
-  const MeetingHello mine = MeetingHello::make(secret);
-  connection.send(PsMessage::hello, mine.text());
-  const MeetingHello theirs = receive_hello(connection);
-  if (theirs.has_secret && !secret.is_set())
-    throw ConfigurationError(
-        "it has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none; give all "
-        "processes the same");
-  const MeetingSeal seal(secret, mine, theirs);
-  if (!seal.opened("parameter server", receive_kind(connection, PsMessage::proof)) ||
-      theirs.has_secret != secret.is_set())
-    throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
-  connection.send(PsMessage::claim, seal.sealed("parameter server's worker", claim.text()));
+  const Seal seal = [&] {
+    try {
+      return connection.shake_hands(
+          Handshake::caller(Hello::of_talk(ps_kind), trust.secret, 0, Hello::Channel::talk),
+          "worker");
+    } catch (const PeerUntrusted& untrusted) {
+      if (untrusted.what() != std::string_view(secret_missing)) throw;
+      throw ConfigurationError(concat({"it ", secret_missing, "; give all processes the same"}));
+    }
+  }();
+  connection.send(PsMessage::claim, seal.sealed(ps_claims, claim.text()));
+}
+
+inline constexpr std::uint64_t ps_longest_signature = std::uint64_t{1} << 24;  ///< with the rest
+
+struct PsBeginning {
+  std::uint64_t fit = 0;       ///< the number of the fit: 1 is a worker's first
+  std::string_view signature;  ///< the program's
+  std::string_view given;      ///< to this fit: its options and data
+};
+
+/// Of the text of a message, which must outlive it: the number, the signature, a null character,
+/// and what was given. Throws ConnectionLost when there is no number.
+[[nodiscard]] inline PsBeginning parse_beginning(std::string_view text) {
+  std::array<std::byte, 8> number{};
+  if (text.size() < number.size()) throw ConnectionLost("begins no fit");
+  std::memcpy(number.data(), text.data(), number.size());
+  PsBeginning beginning;
+  unpack_numbers(number, beginning.fit);
+  text.remove_prefix(number.size());
+  beginning.signature = text.substr(0, text.find('\0'));
+  beginning.given = text.substr(std::min(beginning.signature.size() + 1, text.size()));
+  return beginning;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

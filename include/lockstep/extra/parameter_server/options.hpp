@@ -8,7 +8,6 @@
 #include <string>
 
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/tls_options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"

@@ -19,7 +19,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/extra/parameter_server/numbers.hpp"
+#include "lockstep/extra/parameter_server/connection.hpp"
 #include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/extra/parameter_server/shard.hpp"
 #include "lockstep/extra/parameter_server/shard_keeper.hpp"

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -27,6 +26,8 @@
 #include "lockstep/extra/parameter_server/detail/members.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
 #include "lockstep/extra/parameter_server/shard_keeper.hpp"
+#include "lockstep/net/listener.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -37,7 +38,7 @@ class ParameterServer {
  public:
   /// `listener` is the socket on which the server listens already.
   ParameterServer(ShardKeeper& keeper, PsPlace place, const ParameterServerOptions& options,
-                  const PsTrust& trust, const MeetingSocket& listener);
+                  const PsTrust& trust, ListeningSocket& listener);
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
   ~ParameterServer();
@@ -61,7 +62,7 @@ class ParameterServer {
   };
   void accept();
   void make_room();
-  void converse(MeetingSocket socket, Conversation& conversation);
+  void converse(Descriptor socket, Conversation& conversation);
   void converse(PsConnection& connection, Conversation& conversation);
   [[nodiscard]] PsMember& take_place(PsConnection& connection, const PsClaim& claim);
   void answer(PsConnection& connection, PsMember& member);
@@ -79,7 +80,7 @@ class ParameterServer {
   const PsPlace place_;
   const ParameterServerOptions& options_;
   const PsTrust& trust_;
-  const MeetingSocket& listener_;
+  ListeningSocket& listener_;
   PsMembers members_;
   PsFits fits_;
   PsBackup backup_;
@@ -87,14 +88,13 @@ class ParameterServer {
   enum class Ending { none, asked, known, failed } ending_ = Ending::none;
   std::exception_ptr failure_;
   Clock::time_point last_connected_ = Clock::now();
-  Clock::time_point stranger_named_{};  // under the members' mutex, as the next one
-  std::string last_stranger_;
+  RareLog strangers_;  // under the members' mutex
   std::list<Conversation> conversations_;
 };
 
 inline ParameterServer::ParameterServer(ShardKeeper& keeper, PsPlace place,
                                         const ParameterServerOptions& options, const PsTrust& trust,
-                                        const MeetingSocket& listener)
+                                        ListeningSocket& listener)
     : keeper_(keeper),
       place_(std::move(place)),
       options_(options),
@@ -111,7 +111,7 @@ inline void ParameterServer::serve() {
   last_connected_ = members_.fit_began = members_.last_progress = Clock::now();
   while (!is_over()) {
     if (const ExitCode told = keeper_.told_to_stop(); told != ExitCode::success) leave_early(told);
-    pollfd ready{listener_.get(), POLLIN, 0};
+    pollfd ready{listener_.descriptor(), POLLIN, 0};
     if (::poll(&ready, 1, 50) > 0) accept();
     tend();
   }
@@ -254,18 +254,12 @@ inline void ParameterServer::make_room() {
 
 inline void ParameterServer::accept() {
   SocketName caller{};
-  socklen_t size = sizeof caller;
-  MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&caller), &size,
-                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.is_open()) {
-    // Without a descriptor to spare, the caller stays at the door, and poll would return at once.
-    ::poll(nullptr, 0, 50);
-    return;
-  }
+  Descriptor socket = listener_.accept(caller);
+  if (!socket.is_open()) return;
   make_room();
   Conversation& conversation = conversations_.emplace_back();
   try {
-    const auto kept = std::make_shared<MeetingSocket>(std::move(socket));
+    const auto kept = std::make_shared<Descriptor>(std::move(socket));
     conversation.host = ip_text(caller);
     conversation.thread =
         start_thread("a worker of a parameter server",
@@ -276,7 +270,7 @@ inline void ParameterServer::accept() {
   }
 }
 
-inline void ParameterServer::converse(MeetingSocket socket, Conversation& conversation) {
+inline void ParameterServer::converse(Descriptor socket, Conversation& conversation) {
   PsConnection connection(std::move(socket), options_.timeout);
   {
     const Lock lock(members_.mutex);
@@ -335,19 +329,9 @@ inline void ParameterServer::converse(PsConnection& connection, Conversation& co
   }
 }
 
-// One line a second, and the same one each five: a process that is turned away calls again ten
-// times in one.
 inline void ParameterServer::name_stranger(std::string_view host, std::string_view why) {
-  const std::string text =
-      concat({"a process at ", host, " ", printable(why, 2000), "; it is turned away"});
   const Lock lock(members_.mutex);
-  const auto now = Clock::now();
-  if (now < stranger_named_ +
-                (text == last_stranger_ ? std::chrono::seconds(5) : std::chrono::seconds(1)))
-    return;
-  stranger_named_ = now;
-  last_stranger_ = text;
-  place_.say(text);
+  strangers_.turned_away(place_.name(), host, printable(why, 2000));
 }
 
 inline PsMember& ParameterServer::take_place(PsConnection& connection, const PsClaim& claim) {

@@ -1,12 +1,9 @@
 // PrometheusPort: figures for Prometheus by HTTP, and the server under it.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -35,10 +32,12 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
 #include "lockstep/extra/prometheus/prometheus_text.hpp"
+#include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -74,30 +73,12 @@ class MetricsServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A socket that is closed at its end.
-class ServedSocket {
- public:
-  explicit ServedSocket(int descriptor) noexcept : descriptor_(descriptor) {}
-  ServedSocket(ServedSocket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  ServedSocket& operator=(ServedSocket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~ServedSocket() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  [[nodiscard]] int get() const noexcept { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 struct MetricsServer::Impl {
   using Clock = std::chrono::steady_clock;
 
   /// A request that is read, then an answer that is written, then the wait for the client's end.
   struct Connection {
-    ServedSocket socket;
+    Descriptor socket;
     Clock::time_point deadline;
     std::string request{};
     std::string answer{};
@@ -109,42 +90,20 @@ struct MetricsServer::Impl {
   explicit Impl(Pages shown) : pages(std::move(shown)) {}
 
   void listen(const std::string& address, int first, int ports) {
-    sockaddr_storage name{};
-    auto& v4 = reinterpret_cast<sockaddr_in&>(name);
-    auto& v6 = reinterpret_cast<sockaddr_in6&>(name);
-    socklen_t size = sizeof v4;
-    if (::inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
-      name.ss_family = AF_INET;
-    } else if (::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
-      name.ss_family = AF_INET6;
-      size = sizeof v6;
-    } else {
+    if (!ip_name(address, first))
       throw ConfigurationError(
           concat({"'", address, "' is no IP address; expected one such as 127.0.0.1, or 0.0.0.0 ",
                   "for all interfaces"}));
-    }
     int error = EADDRINUSE;
     for (int i = 0; i < ports && error == EADDRINUSE && first + i <= 65535; ++i) {
-      // (A new one each time: where another process listens first, this one keeps the port's name.)
-      listener =
-          ServedSocket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if ((error = listener.get() < 0 ? errno : 0) != 0) break;
-      const int on = 1;
-      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-      // (The port has one place in both kinds of names.)
-      v4.sin_port = htons(static_cast<std::uint16_t>(first + i));
-      const bool is_bound =
-          ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), size) == 0 &&
-          ::listen(listener.get(), 1024) == 0;
-      error = is_bound ? 0 : errno;
+      Descriptor socket = listen_at(address, first + i);
+      error = socket.is_open() ? 0 : errno;
+      if (error == 0) listener.emplace(std::move(socket));
     }
     if (error != 0)
       throw Error(concat({"cannot listen on ", address, ", port ", first,
                           ports > 1 ? concat({" to ", std::min(65535, first + ports - 1)}) : "",
                           ": ", system_error_text(error)}));
-    size = sizeof name;
-    ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size);
-    port = ntohs(v4.sin_port);
   }
 
   // --- the thread --------------------------------------------------------------------------------
@@ -155,7 +114,7 @@ struct MetricsServer::Impl {
       watched.assign(1, {wake.descriptor(), POLLIN, 0});
       for (const Connection& c : connections)
         watched.push_back({c.socket.get(), static_cast<short>(c.answers() ? POLLOUT : POLLIN), 0});
-      watched.push_back({listener.get(), POLLIN, 0});
+      watched.push_back({listener->descriptor(), POLLIN, 0});
       ::poll(watched.data(), watched.size(), time_left());
       if (watched[0].revents != 0) return;
       for (std::size_t i = connections.size(); i-- > 0;)
@@ -168,11 +127,9 @@ struct MetricsServer::Impl {
   }
 
   [[nodiscard]] int time_left() const {
-    if (connections.empty()) return -1;
     auto first = Clock::time_point::max();
     for (const Connection& c : connections) first = std::min(first, c.deadline);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
-    return static_cast<int>(std::max<long long>(left, 0));
+    return time_until(first);
   }
 
   void accept() {
@@ -181,11 +138,9 @@ struct MetricsServer::Impl {
                                        [](const Connection& c) { return c.request.empty(); });
       connections.erase(silent != connections.end() ? silent : connections.begin());
     }
-    ServedSocket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.get() >= 0)
+    SocketName caller{};
+    if (Descriptor socket = listener->accept(caller); socket.is_open())
       connections.push_back({std::move(socket), Clock::now() + time_limit});
-    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 
   // Returns false at the end of a connection.
@@ -252,8 +207,7 @@ struct MetricsServer::Impl {
 
   const Pages pages;
   WakePipe wake;
-  ServedSocket listener{-1};
-  int port = 0;
+  std::optional<ListeningSocket> listener;
   std::vector<Connection> connections;
   std::thread thread;
 };
@@ -261,18 +215,8 @@ struct MetricsServer::Impl {
 inline MetricsServer::MetricsServer(const std::string& address, int port, int ports, Pages pages)
     : impl_(std::make_unique<Impl>(std::move(pages))) {
   impl_->listen(address, port, port == 0 ? 1 : ports);
-  sigset_t all, before;  // signals are for the program's own threads
-  ::sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
-    ::sigdelset(&all, fault);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
-  try {
-    impl_->thread = start_thread("metrics", [impl = impl_.get()] { impl->serve(); });
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const SignalMask mask;
+  impl_->thread = start_thread("metrics", [impl = impl_.get()] { impl->serve(); });
 }
 
 inline MetricsServer::~MetricsServer() {
@@ -280,9 +224,8 @@ inline MetricsServer::~MetricsServer() {
   impl_->thread.join();
 }
 
-inline int MetricsServer::port() const noexcept { return impl_->port; }
+inline int MetricsServer::port() const noexcept { return impl_->listener->port(); }
 
-class MetricsServer;
 }  // namespace detail
 
 struct PrometheusPortOptions {

@@ -10,9 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/collectives/tcp/detail/links.hpp"
-#include "lockstep/collectives/tcp/detail/receiving.hpp"
-#include "lockstep/collectives/tcp/detail/sending.hpp"
+#include "lockstep/collectives/tcp/detail/message.hpp"
+#include "lockstep/collectives/tcp/detail/socket.hpp"
 #include "lockstep/core/random.hpp"
 
 using namespace lockstep;

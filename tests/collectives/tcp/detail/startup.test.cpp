@@ -17,6 +17,8 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
+#include "lockstep/net/listener.hpp"
+#include "support/call_port.hpp"
 #include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/sanitizer.hpp"
@@ -55,14 +57,9 @@ class Guest {
  public:
   /// Tries again while no process listens there, for 10 s unless told otherwise.
   explicit Guest(std::uint16_t port, int attempts = 1000) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
     for (int attempt = 0; attempt < attempts; ++attempt) {
-      socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
-      ::close(std::exchange(socket_, -1));
+      socket_ = call_port(port);
+      if (socket_.is_open()) break;
       std::this_thread::sleep_for(10ms);
     }
     limit_time();
@@ -71,19 +68,11 @@ class Guest {
   [[nodiscard]] static Guest of(const Listener& port) {
     return Guest(Accepted{::accept4(port.descriptor(), nullptr, nullptr, SOCK_CLOEXEC)});
   }
-  Guest(Guest&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
-  Guest& operator=(Guest&& other) noexcept {
-    std::swap(socket_, other.socket_);
-    return *this;
-  }
-  ~Guest() {
-    if (socket_ >= 0) ::close(socket_);
-  }
 
   /// Returns whether the worker still takes it.
   bool say(std::string_view text) const {
     while (!text.empty()) {
-      const ssize_t n = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+      const ssize_t n = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
       if (n <= 0) return false;
       text.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -92,12 +81,12 @@ class Guest {
   /// At most `most` bytes; nothing when the worker has closed the connection.
   [[nodiscard]] std::string hear(std::size_t most = 4096) const {
     std::string bytes(most, '\0');
-    const ssize_t n = ::recv(socket_, bytes.data(), most, 0);
+    const ssize_t n = ::recv(socket_.get(), bytes.data(), most, 0);
     bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     return bytes;
   }
   /// Closes this side's direction.
-  void end() const { ::shutdown(socket_, SHUT_WR); }
+  void end() const { ::shutdown(socket_.get(), SHUT_WR); }
   /// All until the worker closes the connection.
   [[nodiscard]] std::string hear_all() const {
     std::string all;
@@ -135,8 +124,8 @@ class Guest {
 
   void limit_time() const {
     const timeval limit{10, 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   }
   [[nodiscard]] std::string hear_exactly(std::size_t count) const {
     std::string bytes;
@@ -148,7 +137,7 @@ class Guest {
     return bytes;
   }
 
-  int socket_ = -1;
+  detail::Descriptor socket_;
 };
 
 /// How a handshake with a worker ends.
@@ -507,14 +496,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     LocalCluster cluster(2);
     Rendezvous first = cluster.place(0), second = first, third = cluster.place(1);
     // The same port of another address.
-    second.listen_socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-    address.sin_port = htons(port_of(cluster.addresses[0]));
-    REQUIRE(::bind(second.listen_socket, reinterpret_cast<sockaddr*>(&address), sizeof address) ==
-            0);
-    REQUIRE(::listen(second.listen_socket, 16) == 0);
+    second.listen_socket = detail::listen_at("127.0.0.2", port_of(cluster.addresses[0])).release();
+    REQUIRE(second.listen_socket >= 0);
     std::atomic<bool> found = false;
     const auto begin = Clock::now();
     const auto thrown = run_threads(3, [&](int i) {
@@ -723,7 +706,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     bool is_told = true;
     SUBCASE("another version") {
       hello.version = 9;
-      what = "has protocol version 9, this worker has 6";
+      what = "has protocol version 9, this worker has 7";
       is_told = false;
     }
     SUBCASE("another list of addresses") {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -23,25 +23,122 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
-#include "lockstep/collectives/protocol/failure_cause.hpp"
-#include "lockstep/collectives/protocol/failure_watch.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/peer_evidence.hpp"
-#include "lockstep/collectives/tcp/detail/control_outbox.hpp"
-#include "lockstep/collectives/tcp/detail/control_resident.hpp"
-#include "lockstep/collectives/tcp/detail/links.hpp"
-#include "lockstep/collectives/tcp/detail/port_probes.hpp"
-#include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
+#include "lockstep/collectives/tcp/detail/port_probe.hpp"
+#include "lockstep/collectives/tcp/detail/socket.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Closing first, with something unread, might cut off what the other side has not read yet: the
+/// word of rank 0 that the start-up is over.
+class RetiredSockets {
+ public:
+  void add(TcpSocket socket) { sockets_.push_back(std::move(socket)); }
+  void clear() { sockets_.clear(); }
+  [[nodiscard]] std::size_t size() const noexcept { return sockets_.size(); }
+
+  void watch(std::vector<pollfd>& watched) {
+    for (TcpSocket& socket : sockets_) watched.push_back({socket.native_handle(), POLLIN, 0});
+  }
+  /// With what watch() has added.
+  void serve(std::span<const pollfd> watched) {
+    std::size_t i = 0;
+    sockets_.remove_if(
+        [&](TcpSocket& socket) { return watched[i++].revents != 0 && ends(socket); });
+  }
+
+ private:
+  // What comes before the end does not matter.
+  static bool ends(TcpSocket& socket) {
+    std::array<char, 1024> chunk;
+    asio::error_code error;
+    while (!error) (void)socket.read_some(asio::buffer(chunk), error);
+    return error != asio::error::would_block;
+  }
+
+  std::list<TcpSocket> sockets_;  // which need not be moved
+};
+
+/// Descriptors that must be watched while training goes on, such as that of the port on which a
+/// worker listens. All calls come from the control thread; none may block, throw or take long,
+/// because the other ranks get no answer until it returns.
+///
+/// A rank that has lost its connections to this one calls its port, and closes its own direction at
+/// once. It is sent Hello::incarnation, in 8 bytes, without delay, so that it knows this process
+/// from a successor. (A port that is held open for a dead process accepts connections, but closes
+/// none.)
+class ControlResident {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~ControlResident() = default;
+  /// Adds the descriptors to watch, and returns the time at which to call serve() in any case
+  /// (Clock::time_point::max(): never).
+  virtual Clock::time_point watch(std::vector<pollfd>& watched) = 0;
+  /// Called after each wait with the descriptors that it has added, in the same order, with their
+  /// events.
+  virtual void serve(std::span<const pollfd> watched) = 0;
+};
+
+/// Frames wait here until flush(), so that they leave in few pieces: with many ranks, one word that
+/// comes leads to dozens. What the system does not take stays for the next time.
+class ControlOutbox {
+ public:
+  ControlOutbox(std::deque<TcpLinks>& links, std::size_t ranks)
+      : links_(links), unsent_(ranks), resets_(ranks) {}
+
+  void add(int to, const ControlFrame& frame, std::string_view text) {
+    std::string& unsent = unsent_[index(to)];
+    if (unsent.size() > most) return;  // a peer that reads nothing any more is lost anyway
+    if (unsent.empty()) waiting_.push_back(to);
+    const FrameBytes bytes = frame.encode();
+    unsent.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    unsent += text;
+  }
+
+  /// Returns whether something is left.
+  bool flush() noexcept {
+    std::erase_if(waiting_, [this](int to) { return flush(to); });
+    return !waiting_.empty();
+  }
+  /// Whether something is left for this rank.
+  [[nodiscard]] bool is_full(int to) const noexcept { return !unsent_[index(to)].empty(); }
+
+  /// The system reports a reset only once, here to the sender; the next read just finds the end.
+  /// errno, or 0.
+  [[nodiscard]] int reset_by(int rank) const noexcept { return resets_[index(rank)]; }
+
+ private:
+  static constexpr std::size_t most = std::size_t{1} << 20;
+
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+  bool flush(int to) noexcept {
+    std::string& unsent = unsent_[index(to)];
+    asio::error_code error;
+    while (!unsent.empty() && !error)
+      unsent.erase(0, links_[index(to)].control.write_some(asio::buffer(unsent), error));
+    if (error == asio::error::would_block) return false;
+    unsent.clear();
+    if (error == asio::error::connection_reset) resets_[index(to)] = error.value();
+    return true;
+  }
+
+  std::deque<TcpLinks>& links_;
+  std::vector<std::string> unsent_;  // by rank
+  std::vector<int> waiting_;         // the ranks for which there is something
+  std::vector<int> resets_;          // by rank: errno of what could not be sent
+};
 
 /// Answers the other ranks, whatever the rank's own threads are doing, and notices a lost one. It
 /// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
@@ -78,7 +175,7 @@ class TcpControl {
       for (int other = 0; other < channel_.size(); ++other) channel_.peer(other).heard = now;
       for (const int other : channel_.partners()) {
         channel_.peer(other).inbox = std::move(link(other).inbox);
-        probes_.remember(other, names_.address(other), link(other).control,
+        probes_.remember(other, names_.address(other), link(other).control.native_handle(),
                          link(other).incarnation);
         take(other, {}, now);
         if (link(other).control.tls != nullptr)
@@ -219,12 +316,6 @@ class TcpControl {
       conclude(now);
       outbox_.flush();
     }
-  }
-
-  static int time_until(Clock::time_point due) {
-    if (due == Clock::time_point::max()) return -1;
-    const auto left = std::chrono::ceil<Milliseconds>(due - Clock::now());
-    return static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 60'000));
   }
 
   // A report of a failure comes before the end of its sender's connection, so all reports are read

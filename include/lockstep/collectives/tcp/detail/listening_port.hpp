@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +11,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,10 +18,11 @@
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
-#include "lockstep/collectives/tcp/detail/control_resident.hpp"
+#include "lockstep/collectives/tcp/detail/control_thread.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -37,27 +36,22 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ListeningPort final : public ControlResident {
  public:
   /// Takes over a listening socket, which does not block.
-  ListeningPort(int listener, Hello mine, ClusterSecret secret,
+  ListeningPort(Descriptor listener, Hello mine, ClusterSecret secret,
                 std::shared_ptr<const TlsContext> tls)
-      : listener_(listener),
+      : listener_(std::move(listener)),
         mine_(std::move(mine)),
         secret_(std::move(secret)),
         tls_(std::move(tls)) {}
   ListeningPort(const ListeningPort&) = delete;
   ListeningPort& operator=(const ListeningPort&) = delete;
-  ~ListeningPort() override {
-    ::close(listener_);
-    for (const Guest& guest : guests_) ::close(guest.socket);
-  }
 
   Clock::time_point watch(std::vector<pollfd>& watched) override {
     const bool is_open = Clock::now() >= closed_until_;
-    watched.push_back({is_open ? listener_ : -1, POLLIN, 0});
+    watched.push_back({is_open ? listener_.get() : -1, POLLIN, 0});
     auto due = is_open ? Clock::time_point::max() : closed_until_;
     for (const Guest& guest : guests_) {
-      const bool has_more = guest.is_secure() ? !guest.handshake.out().empty()
-                                              : guest.tls->state() == State::wants_write;
-      watched.push_back({guest.socket, static_cast<short>(has_more ? POLLOUT : POLLIN), 0});
+      watched.push_back(
+          {guest.socket.socket.get(), guest.socket.events(!guest.handshake.out().empty()), 0});
       due = std::min(due, guest.leaves);
     }
     return due;
@@ -65,39 +59,19 @@ class ListeningPort final : public ControlResident {
 
   void serve(std::span<const pollfd> watched) override {
     const auto now = Clock::now();
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < guests_.size(); ++i) {
-      Guest& guest = guests_[i];
-      if (now >= guest.leaves || (watched[1 + i].revents != 0 && !(answer(guest) && talk(guest)))) {
-        ::close(guest.socket);
-        continue;
-      }
-      if (kept != i) guests_[kept] = std::move(guest);
-      ++kept;
-    }
-    guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(kept), guests_.end());
+    std::size_t i = 0;
+    std::erase_if(guests_, [&](Guest& guest) {
+      const bool has_news = watched[++i].revents != 0;
+      return now >= guest.leaves || (has_news && !(answer(guest) && talk(guest)));
+    });
     if (watched[0].revents != 0) accept(now);
   }
 
  private:
-  using State = TlsSession::State;
-
   struct Guest {
-    int socket;
+    SecureSocket socket;
     Clock::time_point leaves;
     Handshake handshake;
-    std::unique_ptr<TlsSession> tls;  // null: plain
-
-    [[nodiscard]] bool is_secure() const noexcept {
-      return tls == nullptr || tls->state() == State::established;
-    }
-    [[nodiscard]] ssize_t send(std::string_view bytes) const {
-      return tls != nullptr ? tls->write(bytes.data(), bytes.size())
-                            : ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    }
-    [[nodiscard]] ssize_t receive(char* bytes, std::size_t most) const {
-      return tls != nullptr ? tls->read(bytes, most) : ::recv(socket, bytes, most, 0);
-    }
   };
 
   static constexpr std::size_t most_guests = 16;
@@ -107,19 +81,19 @@ class ListeningPort final : public ControlResident {
 
   void accept(Clock::time_point now) noexcept {
     for (int i = 0; i < (tls_ == nullptr ? most_at_once : most_with_tls_at_once); ++i) {
-      const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (socket < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (socket < 0) break;  // perhaps no descriptor is left
+      Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (!socket.is_open()) break;  // perhaps no descriptor is left
       try {
         if (guests_.size() == most_guests) {
           (void)answer(guests_.front());
-          ::close(guests_.front().socket);
           guests_.erase(guests_.begin());
         }
-        guests_.push_back({socket, now + stay, Handshake::callee_at_work(mine_, secret_),
-                           tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket)});
+        auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
+        guests_.push_back({{std::move(socket), std::move(tls)},
+                           now + stay,
+                           Handshake::callee_at_work(mine_, secret_)});
       } catch (...) {  // no memory, or no random bytes
-        ::close(socket);
       }
     }
     closed_until_ = now + pause;
@@ -128,31 +102,30 @@ class ListeningPort final : public ControlResident {
   // Returns false for a guest that has closed its direction.
   [[nodiscard]] bool answer(const Guest& guest) const noexcept {
     char byte = 0;
-    if (::recv(guest.socket, &byte, 1, MSG_PEEK) != 0) return true;
+    if (::recv(guest.socket.socket.get(), &byte, 1, MSG_PEEK) != 0) return true;
     std::array<std::byte, 8> incarnation{};
     put_number<8>(incarnation.data(), mine_.incarnation);
-    (void)::send(guest.socket, incarnation.data(), incarnation.size(), MSG_NOSIGNAL);
+    (void)::send(guest.socket.socket.get(), incarnation.data(), incarnation.size(), MSG_NOSIGNAL);
     return false;
   }
 
   // Returns false when the guest's time is over.
   static bool talk(Guest& guest) noexcept {
     try {
-      if (!guest.is_secure()) {
-        const State state = guest.tls->advance();
-        if (state != State::established) return state != State::failed;
-      }
+      const TlsSession::State state = guest.socket.advance();
+      if (state != TlsSession::State::established) return state != TlsSession::State::failed;
       Handshake& handshake = guest.handshake;
       std::array<char, 4096> chunk;
       for (;;) {
         while (!handshake.out().empty()) {
-          const ssize_t n = guest.send(handshake.out());
+          const ssize_t n = guest.socket.send(handshake.out());
           if (n == 0) return false;
           if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
           handshake.sent(static_cast<std::size_t>(n));
         }
         if (handshake.outcome() != Handshake::Outcome::open) return false;
-        const ssize_t n = guest.receive(chunk.data(), std::min(chunk.size(), handshake.wanted()));
+        const ssize_t n =
+            guest.socket.receive(chunk.data(), std::min(chunk.size(), handshake.wanted()));
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
         handshake.take({chunk.data(), static_cast<std::size_t>(n)});
@@ -162,7 +135,7 @@ class ListeningPort final : public ControlResident {
     }
   }
 
-  int listener_;
+  Descriptor listener_;
   Hello mine_;
   ClusterSecret secret_;
   std::shared_ptr<const TlsContext> tls_;

@@ -1,11 +1,9 @@
 // Finds out whether the process of a worker whose connections are lost still has its port.
 #pragma once
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,9 +14,11 @@
 #include <cstring>
 #include <utility>
 
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/protocol/failure_consensus.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/vote_tally.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -32,52 +32,22 @@ class PortProbe {
 
   static constexpr std::chrono::milliseconds patience{300};
 
-  PortProbe(const sockaddr* address, socklen_t size, std::uint64_t incarnation,
-            Clock::time_point now)
-      : incarnation_(incarnation),
-        is_here_(is_of_this_machine(address, size)),
-        socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
-        end_(now + patience) {
-    if (socket_ < 0)
+  PortProbe(const SocketName& name, std::uint64_t incarnation, Clock::time_point now)
+      : incarnation_(incarnation), is_here_(is_of_this_machine(name)), end_(now + patience) {
+    int error = 0;
+    socket_ = begin_call(name, error);
+    if (!socket_.is_open())
       conclude(PeerEvidence::Process::unknown);
-    else if (::connect(socket_, address, size) != 0 && errno != EINPROGRESS)
-      conclude_by(errno);
-  }
-  PortProbe(PortProbe&& other) noexcept { swap(other); }
-  PortProbe& operator=(PortProbe&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~PortProbe() {
-    if (socket_ >= 0) ::close(socket_);
+    else if (error != 0 && error != EINPROGRESS)
+      conclude_by(error);
   }
 
   [[nodiscard]] pollfd watch() const noexcept {
-    return {socket_, static_cast<short>(is_connected_ ? POLLIN : POLLOUT), 0};
+    return {socket_.get(), static_cast<short>(is_connected_ ? POLLIN : POLLOUT), 0};
   }
   [[nodiscard]] Clock::time_point due() const noexcept { return end_; }
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
   [[nodiscard]] PeerEvidence::Process outcome() const noexcept { return outcome_; }
-
-  /// Whether nothing stands between this process and that address. (Nothing is sent.)
-  [[nodiscard]] static bool is_of_this_machine(const sockaddr* address, socklen_t size) noexcept {
-    const int socket = ::socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_storage own{};
-    socklen_t own_size = sizeof own;
-    const bool is_known = socket >= 0 && ::connect(socket, address, size) == 0 &&
-                          ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) == 0;
-    if (socket >= 0) ::close(socket);
-    if (!is_known || own.ss_family != address->sa_family) return false;
-    sockaddr_storage other{};
-    std::memcpy(&other, address, std::min<std::size_t>(size, sizeof other));
-    const auto& own4 = reinterpret_cast<const sockaddr_in&>(own);
-    const auto& other4 = reinterpret_cast<const sockaddr_in&>(other);
-    const auto& own6 = reinterpret_cast<const sockaddr_in6&>(own);
-    const auto& other6 = reinterpret_cast<const sockaddr_in6&>(other);
-    return own.ss_family == AF_INET
-               ? own4.sin_addr.s_addr == other4.sin_addr.s_addr
-               : std::memcmp(&own6.sin6_addr, &other6.sin6_addr, sizeof own6.sin6_addr) == 0;
-  }
 
   /// Goes as far as it can without blocking.
   void advance(Clock::time_point now) {
@@ -88,30 +58,15 @@ class PortProbe {
   }
 
  private:
-  void swap(PortProbe& other) noexcept {
-    std::swap(incarnation_, other.incarnation_);
-    std::swap(got_, other.got_);
-    std::swap(heard_, other.heard_);
-    std::swap(is_here_, other.is_here_);
-    std::swap(socket_, other.socket_);
-    std::swap(end_, other.end_);
-    std::swap(is_connected_, other.is_connected_);
-    std::swap(is_over_, other.is_over_);
-    std::swap(outcome_, other.outcome_);
-  }
-
   void connected() {
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) return conclude_by(error);
-    if (has_met_itself()) return conclude(PeerEvidence::Process::ended);
+    if (const int error = socket_error(socket_.get()); error != 0) return conclude_by(error);
+    if (has_met_itself(socket_.get())) return conclude(PeerEvidence::Process::ended);
     is_connected_ = true;
-    ::shutdown(socket_, SHUT_WR);
+    ::shutdown(socket_.get(), SHUT_WR);
   }
 
   void read() {
-    const ssize_t n = ::recv(socket_, &heard_[got_], heard_.size() - got_, 0);
+    const ssize_t n = ::recv(socket_.get(), &heard_[got_], heard_.size() - got_, 0);
     if (n < 0 && errno == EAGAIN) return;
     got_ += static_cast<std::size_t>(std::max<ssize_t>(n, 0));
     if (n > 0 && got_ < heard_.size()) return;
@@ -119,15 +74,6 @@ class PortProbe {
     // Reset: the port was there until a moment ago.
     const bool is_the_same = n > 0 && get_number<8>(heard_.data()) == incarnation_;
     conclude(is_the_same ? PeerEvidence::Process::lives : PeerEvidence::Process::ended);
-  }
-
-  // A socket that connects to a free port of its own host may be given that very port.
-  [[nodiscard]] bool has_met_itself() const {
-    sockaddr_storage own{}, other{};
-    socklen_t own_size = sizeof own, size = sizeof other;
-    return ::getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
-           ::getpeername(socket_, reinterpret_cast<sockaddr*>(&other), &size) == 0 &&
-           std::memcmp(&own, &other, sizeof own) == 0;
   }
 
   void conclude_by(int error) {
@@ -144,11 +90,66 @@ class PortProbe {
   std::size_t got_ = 0;
   std::array<std::byte, 8> heard_{};
   bool is_here_ = false;
-  int socket_ = -1;
+  Descriptor socket_;
   Clock::time_point end_{};
   bool is_connected_ = false;
   bool is_over_ = false;
   PeerEvidence::Process outcome_ = PeerEvidence::Process::unknown;
+};
+
+/// One PortProbe for each lost rank.
+class PortProbes {
+ public:
+  using Clock = PortProbe::Clock;
+
+  explicit PortProbes(std::size_t ranks) : ports_(ranks) {}
+
+  /// Where a rank listens: at its address in the list if that is a number, else at the address of
+  /// its connection. Its process says that it is this `incarnation`.
+  void remember(int rank, const std::string& address, int connection, std::uint64_t incarnation) {
+    const Address listed = parse_address(address);
+    SocketName name = ip_name(listed.host, listed.port).value_or(peer_name(connection));
+    set_port(name, listed.port);
+    if (name.ss_family != AF_UNSPEC)
+      ports_[static_cast<std::size_t>(rank)].emplace(name, incarnation);
+  }
+
+  /// Returns false when it is not known where the rank listens.
+  bool call(int rank, Clock::time_point now) {
+    const auto& port = ports_[static_cast<std::size_t>(rank)];
+    if (!port) return false;
+    const auto& [place, incarnation] = *port;
+    probes_.emplace_back(rank, PortProbe(place, incarnation, now));
+    return true;
+  }
+
+  /// Adds the descriptors to watch, and returns the time at which to call advance() in any case.
+  Clock::time_point watch(std::vector<pollfd>& watched) const {
+    auto due = Clock::time_point::max();
+    for (const auto& [rank, probe] : probes_) {
+      watched.push_back(probe.watch());
+      due = std::min(due, probe.due());
+    }
+    return due;
+  }
+
+  /// found(rank, outcome) for each probe that is over.
+  template <class F>
+  void advance(Clock::time_point now, F found) {
+    std::erase_if(probes_, [&](auto& entry) {
+      auto& [rank, probe] = entry;
+      probe.advance(now);
+      if (probe.is_over()) found(rank, probe.outcome());
+      return probe.is_over();
+    });
+  }
+
+  void clear() { probes_.clear(); }
+
+ private:
+  // By rank.
+  std::vector<std::optional<std::pair<SocketName, std::uint64_t>>> ports_;
+  std::vector<std::pair<int, PortProbe>> probes_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,6 +1,10 @@
 // A TCP connection, plain or with TLS.
 #pragma once
 
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <algorithm>
@@ -10,13 +14,22 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 
+#include "lockstep/collectives/host/byte_pipe.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -121,5 +134,56 @@ class TcpSocket : public PlainTcpSocket {
     return moved;
   }
 };
+
+/// The connections to one peer. (Deques, because sockets that are not open cannot be moved without
+/// a warning of g++.)
+struct TcpLinks {
+  explicit TcpLinks(asio::io_context& io) : control(io) {}
+
+  std::deque<TcpSocket> data;
+  TcpSocket control;
+  std::uint64_t incarnation = 0;  ///< of the peer's process
+  ControlInbox inbox;             ///< what has been read of control, and is for later
+  /// If set, data goes through it, and a byte on the first connection for data wakes the peer: a
+  /// **bell**.
+  std::unique_ptr<HostPipe> pipe{};
+  bool checksum = true;  ///< of what goes over the connections for data
+  Buffer surplus{};      ///< see TcpReceiving
+};
+
+/// Calls do not block, short messages leave at once, and the end of the peer's machine shows within
+/// half a minute.
+inline void configure(TcpSocket& socket) {
+  asio::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  keep_alive(socket.native_handle(), 10, 5);
+}
+
+/// Even while nothing is in flight, the end of a peer's machine shows within the timeout.
+inline void keep_alive_within(TcpSocket& socket, std::chrono::milliseconds timeout) {
+  const int seconds =
+      static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(timeout.count() / 1000, 6, 7200));
+  keep_alive(socket.native_handle(), seconds / 3, seconds / 6);
+}
+
+/// Throws ConfigurationError when the system does not offer it.
+inline void set_congestion_control(TcpSocket& socket, const std::string& name) {
+  if (::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                   static_cast<socklen_t>(name.size())) == 0)
+    return;
+  throw ConfigurationError(
+      concat({"CommunicationOptions::congestion_control: this system does not offer '", name,
+              "': ", std::strerror(errno),
+              "; /proc/sys/net/ipv4/tcp_allowed_congestion_control lists what it offers"}));
+}
+
+/// Why a connection is broken; eof if it has been closed.
+inline asio::error_code cause_of_break(int socket) {
+  const int error = socket_error(socket);
+  if (error == 0) return asio::error::eof;
+  return {error, asio::error::get_system_category()};
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

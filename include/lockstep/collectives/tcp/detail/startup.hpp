@@ -1,50 +1,578 @@
 // How the workers find each other: see Tcp.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <asio/buffer.hpp>
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/protocol/partners.hpp"
+#include "lockstep/collectives/protocol/startup_agreement.hpp"
+#include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/collectives/tcp/detail/connection.hpp"
-#include "lockstep/collectives/tcp/detail/control_resident.hpp"
-#include "lockstep/collectives/tcp/detail/descriptors.hpp"
-#include "lockstep/collectives/tcp/detail/links.hpp"
+#include "lockstep/collectives/tcp/detail/calls.hpp"
+#include "lockstep/collectives/tcp/detail/control_thread.hpp"
 #include "lockstep/collectives/tcp/detail/listening_port.hpp"
-#include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
-#include "lockstep/collectives/tcp/detail/startup_connecting.hpp"
-#include "lockstep/collectives/tcp/detail/startup_context.hpp"
-#include "lockstep/collectives/tcp/detail/startup_reporting.hpp"
+#include "lockstep/collectives/tcp/detail/socket.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// A start-up under way. Vocabulary: a worker **calls** the lower ranks and is called by the higher
+/// ones, its **guests**. When a handshake has come to agreement, the connection **stands**, and has
+/// its place among its peer's **links**.
+struct StartupContext {
+  using Clock = TcpConnection::Clock;
+  using Place = StartupPlace<TcpConnection::Pointer>;
+
+  StartupContext(asio::io_context& service, const Rendezvous& rendezvous,
+                 const CommunicationOptions& communication)
+      : io(service),
+        options(communication),
+        secret(ClusterSecret::given_or_from_environment(rendezvous.secret)),
+        owner{.tls = TlsContext::make(
+                  TlsSettings::chosen(options, worker_of(rendezvous.workers, rendezvous.rank)),
+                  secret, worker_of(rendezvous.workers, rendezvous.rank)),
+              .workers = rendezvous.workers,
+              .concluded = {},
+              .failed = {}},
+        roster(WorkerNames(rendezvous.addresses, rendezvous.workers), rendezvous.rank),
+        places(places_for(rendezvous, options)),
+        claims(rendezvous.addresses.size(), options.startup_timeout),
+        incoming(
+            io, std::max<std::size_t>(256, most_calls()), owner,
+            [this] { return Handshake::callee(mine, secret); }, rendezvous.port),
+        outgoing(io, rendezvous.addresses, owner,
+                 [this](int to, std::size_t link) { return greet(to, link); }) {
+    mine.lane = static_cast<std::uint16_t>(options.data_connections() - 1);
+    mine.from = rendezvous.rank;
+    mine.addresses = rendezvous.addresses;
+    mine.properties = rendezvous.properties;
+    mine.incarnation = RandomKey(static_cast<std::uint64_t>(begin.time_since_epoch().count()))
+                           .fold_in(static_cast<std::uint64_t>(::getpid()))
+                           .fold_in(reinterpret_cast<std::uintptr_t>(this))
+                           .value();
+    roster.peer(rank()).incarnation = mine.incarnation;
+  }
+  StartupContext(const StartupContext&) = delete;
+  StartupContext& operator=(const StartupContext&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return roster.rank(); }
+  [[nodiscard]] int world() const noexcept { return roster.world(); }
+  [[nodiscard]] Place& place(int r) { return places[static_cast<std::size_t>(r)]; }
+  /// Connections that all peers together may make to this worker at once.
+  [[nodiscard]] std::size_t most_calls() const noexcept {
+    std::size_t count = 0;
+    for (int other = 0; other < world(); ++other)
+      if (roster.is_contact(other)) count += places[static_cast<std::size_t>(other)].links.size();
+    return count;
+  }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  /// The start-up ends because a peer does not fit.
+  void refuse_peer(int peer, std::string_view problem) {
+    refusal = concat(
+        {roster.names()(peer), " ", problem,
+         "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
+         "LOCKSTEP_CLUSTER_SECRET"});
+  }
+
+  /// 16 bytes always fit into the buffer of a new connection. An error shows when the connection is
+  /// read.
+  static void send(TcpConnection& control, const ControlFrame& frame, std::string_view text) {
+    const FrameBytes bytes = frame.encode();
+    const std::array<asio::const_buffer, 2> parts{asio::buffer(bytes), asio::buffer(text)};
+    asio::error_code ignored;
+    control.socket.write_some(parts, ignored);
+  }
+  void send(int to, const ControlFrame& frame, std::string_view text) {
+    if (place(to).control() != nullptr) send(*place(to).control(), frame, text);
+  }
+
+  asio::io_context& io;
+  const CommunicationOptions options;
+  const ClusterSecret secret;
+  const Clock::time_point begin = Clock::now();
+  TcpConnection::Owner owner;  ///< of all connections: StartupConnecting sets the functions
+  Hello mine;
+  StartupRoster roster;
+  std::vector<Place> places;  ///< by rank
+  StartupClaims claims;
+  std::optional<std::string> refusal;    ///< why the start-up ends
+  TcpConnection::Pointer refused_guest;  ///< which is told that the start-up ends because of it
+  StartupAgreement agreement{roster, [this](int to, const ControlFrame& frame,
+                                            std::string_view text) { send(to, frame, text); }};
+  IncomingCalls incoming;
+  OutgoingCalls outgoing;
+
+ private:
+  // One connection for control with each contact, and those for data with the partners. (The place
+  // of a rank that is no contact stays empty.)
+  static std::vector<Place> places_for(const Rendezvous& rendezvous,
+                                       const CommunicationOptions& options) {
+    const int size = static_cast<int>(rendezvous.addresses.size());
+    std::vector<Place> result;
+    result.reserve(rendezvous.addresses.size());
+    for (int other = 0; other < size; ++other)
+      result.emplace_back(
+          1 + (are_data_partners(rendezvous.rank, other, size) ? options.data_connections() : 0));
+    return result;
+  }
+
+  [[nodiscard]] Handshake greet(int to, std::size_t link) const {
+    if (link == Place::control_link)
+      return Handshake::caller(mine, secret, to, Hello::Channel::control, mine.lane);
+    return Handshake::caller(mine, secret, to, Hello::Channel::data,
+                             static_cast<std::uint16_t>(link - Place::first_data_link));
+  }
+};
+
+/// Calls the lower ranks, and gives each connection that has ended its handshake the place that it
+/// has earned.
+class StartupConnecting {
+ public:
+  using Pointer = TcpConnection::Pointer;
+  using Clock = TcpConnection::Clock;
+  using Place = StartupContext::Place;
+
+  explicit StartupConnecting(StartupContext& context) : context_(context) {
+    context_.owner.concluded = [this](const Pointer& connection) { conclude(connection); };
+    context_.owner.failed = [this](const Pointer& connection, const std::string& problem) {
+      if (connection->socket.problem("").empty()) return fail(connection, problem);
+      doubt_encryption(connection, problem);
+    };
+  }
+  StartupConnecting(const StartupConnecting&) = delete;
+  StartupConnecting& operator=(const StartupConnecting&) = delete;
+
+  void begin() {
+    for (int peer = 0; peer < context_.rank(); ++peer)
+      if (context_.roster.is_contact(peer)) context_.outgoing.start(peer, Place::control_link);
+    if (context_.rank() == 0 && context_.world() > 1)  // see meet_myself
+      context_.outgoing.start(0, Place::control_link, ask_interval);
+    ask_later();
+    consider_done();
+  }
+  void stop() {
+    is_over_ = true;
+    ask_timer_.cancel();
+  }
+  /// This worker gives up, or passes on that another one has.
+  void tell_others(const Error& error) {
+    if (const auto& aborted = context_.agreement.aborted()) return pass_on(*aborted);
+    const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
+    const ControlFrame frame = context_.agreement.report(error, text);
+    for (int other = 0; other < context_.world(); ++other) context_.send(other, frame, text);
+    for (const Pointer& guest : context_.incoming.guests())
+      if (guest->contends && guest->link == Place::control_link)
+        StartupContext::send(*guest, frame, text);
+    if (context_.refused_guest) StartupContext::send(*context_.refused_guest, frame, text);
+  }
+
+ private:
+  static constexpr auto ask_interval = std::chrono::seconds(1);
+
+  // --- the end of a handshake --------------------------------------------------------------------
+
+  void conclude(const Pointer& connection) {
+    TcpConnection& c = *connection;
+    const Handshake& handshake = *c.handshake;
+    const Hello& theirs = handshake.theirs();
+    c.incarnation = theirs.incarnation;
+    const bool has_introduced_itself = handshake.outcome() == Handshake::Outcome::agreed ||
+                                       handshake.outcome() == Handshake::Outcome::refused;
+    if (c.incoming && c.socket.tls != nullptr && has_introduced_itself) {
+      const std::string denial =
+          c.socket.tls->denies(worker_of(context_.owner.workers, theirs.from));
+      if (!denial.empty()) return doubt_identity(connection, theirs.from, denial);
+    }
+    const bool unproved = context_.secret.is_set() && !handshake.is_authenticated();
+    switch (handshake.outcome()) {
+      case Handshake::Outcome::open:
+        return;
+      case Handshake::Outcome::myself:
+        return meet_myself(connection);
+      case Handshake::Outcome::stranger:
+        if (!handshake.problem().empty()) return fail(connection, handshake.problem());
+        return fail(connection, c.incoming
+                                    ? "does not speak this protocol"
+                                    : "is another program, which does not speak this protocol");
+      case Handshake::Outcome::refused:
+        if (c.incoming) return refuse_guest(connection);
+        if (unproved) return doubt_proof(connection, handshake.problem());
+        if (handshake.is_authenticated()) return context_.refuse_peer(c.peer, handshake.problem());
+        return doubt_fit(connection, handshake.problem());
+      case Handshake::Outcome::at_work:
+        return fail(connection, handshake.problem());
+      case Handshake::Outcome::agreed:
+        if (unproved) return fail(connection, "has not proved that it knows the cluster secret");
+        break;
+    }
+    if (c.incoming) {
+      c.peer = theirs.from;
+      c.link = theirs.channel == Hello::Channel::control ? Place::control_link
+                                                         : Place::first_data_link + theirs.lane;
+      // A probe is answered by now.
+      if (theirs.channel == Hello::Channel::probe) return context_.incoming.drop(connection);
+      if (c.peer < context_.rank())
+        return fail(connection, concat({"claims to be ", context_.roster.names().shortly(c.peer),
+                                        ", which this worker calls itself"}));
+      if (!context_.roster.is_contact(c.peer))
+        return fail(connection, concat({"claims to be ", context_.roster.names().shortly(c.peer),
+                                        ", with which this worker has no connections"}));
+      if (c.link >= context_.place(c.peer).links.size())
+        return fail(connection,
+                    concat({"claims to be ", context_.roster.names().shortly(c.peer),
+                            ", with more connections for data than this worker, which has ",
+                            context_.place(c.peer).links.size() - Place::first_data_link}));
+    } else if (theirs.from != c.peer) {
+      return doubt_fit(connection, concat({"answers as worker ", theirs.from}));
+    }
+    adopt(connection);
+  }
+
+  void fail(const Pointer& connection, const std::string& problem) {
+    if (connection->incoming) return context_.incoming.turn_away(connection, problem);
+    connection->discard();
+    context_.outgoing.forget(connection);
+    if (connection->peer == context_.rank()) {
+      StartupRoster::Peer& own = context_.roster.peer(context_.rank());
+      if (connection->unresolved) {
+        own.complaint = problem;
+        own.complainant = context_.rank();
+      } else if (own.complainant == context_.rank()) {
+        own.complainant = -1;
+      }
+      if (!met_myself_) context_.outgoing.start(context_.rank(), connection->link, ask_interval);
+      return;
+    }
+    context_.roster.peer(connection->peer).problem = problem;
+    context_.outgoing.start_again(connection->peer, connection->link);
+  }
+
+  // Two processes that both claim rank 0 call no peer and would wait for each other's; so rank 0
+  // looks which process answers at its address. And a socket that connects to a free port of its
+  // own host may be given that very port, and so meet itself.
+  void meet_myself(const Pointer& connection) {
+    if (!connection->incoming) return fail(connection, "connection refused");
+    met_myself_ = true;
+    context_.incoming.drop(connection);
+  }
+
+  // A process that has a lower rank's port and proves nothing may be a stranger: the true peer may
+  // still come.
+  void doubt_proof(const Pointer& connection, const std::string& problem) {
+    name_doubt(connection->peer, problem, "; this worker tries again until the start-up times out");
+    fail(connection, problem);
+  }
+
+  // TLS says that this is not the peer it should be; the true one may still come.
+  void doubt_encryption(const Pointer& connection, const std::string& problem) {
+    constexpr const char* patience = "; this worker tries again until the start-up times out";
+    if (!connection->incoming)
+      name_doubt(connection->peer, problem, patience);
+    else if (std::exchange(doubted_, problem) != problem)
+      log_line(concat({"a process at ", connection->host(), " ", problem, "; it is turned away"}),
+               LogLevel::warning);
+    fail(connection, problem);
+  }
+
+  // The guest has the certificate of another worker.
+  void doubt_identity(const Pointer& guest, int claimed, const std::string& denial) {
+    if (claimed > context_.rank() && claimed < context_.world() &&
+        context_.place(claimed).control() == nullptr)
+      context_.roster.peer(claimed).turned_away =
+          concat({"was turned away: ", guest->host(), " ", denial});
+    doubt_encryption(guest, denial);
+  }
+
+  // --- places ------------------------------------------------------------------------------------
+
+  // The connection stands. It replaces an older one: a process that connects again has lost or left
+  // that. But when another process has the place, it depends on whether that one still lives.
+  void adopt(const Pointer& connection) {
+    TcpConnection& c = *connection;
+    Place& p = context_.place(c.peer);
+    if (c.incoming && !c.prevails && p.is_anothers(c.incarnation)) return contend(connection);
+    if (c.incoming)
+      context_.incoming.forget(connection);
+    else
+      context_.outgoing.forget(connection);
+    c.handshake.reset();
+    c.timer.cancel();
+    c.contends = false;
+    p.put(c.link, connection, [&](std::size_t link, const Pointer& former) {
+      former->discard();
+      if (link != c.link && !c.incoming) context_.outgoing.start(c.peer, link);
+    });
+    context_.outgoing.succeed(c.peer);
+    context_.claims.settle(c.peer);
+    StartupRoster::Peer& peer = context_.roster.peer(c.peer);
+    peer.incarnation = c.incarnation;
+    peer.connected = p.is_complete();
+    peer.problem.clear();
+    peer.turned_away.clear();
+    if (c.link == Place::control_link) {
+      context_.agreement.begin(c.peer, Clock::now());
+      watch(connection);
+      if (!c.incoming) call_for_data(c.peer);
+    }
+    consider_done();
+  }
+
+  // The connection for control comes first: while a peer is not there, one is enough to try.
+  void call_for_data(int to) {
+    const auto& links = context_.place(to).links;
+    for (std::size_t link = Place::first_data_link; link < links.size(); ++link)
+      if (links[link] == nullptr && !context_.outgoing.is_calling(to, link))
+        context_.outgoing.start(to, link);
+  }
+
+  void lose(int peer) {
+    Place& p = context_.place(peer);
+    for (Pointer& link : p.links) {
+      if (link != nullptr) link->discard();
+      link = nullptr;
+    }
+    context_.outgoing.stop(peer);  // those for data begin again when control stands
+    context_.agreement.lose(peer);
+    context_.roster.peer(peer).connected = false;
+    context_.roster.peer(peer).problem = "closed the connection again";
+    if (peer < context_.rank()) context_.outgoing.start_again(peer, Place::control_link);
+  }
+
+  // --- processes that claim a place and do not fit, and two that claim the same ------------------
+
+  // The guest has our answer, and so can say why. A guest that proves that it belongs to this
+  // cluster and does not fit ends the start-up at once. Without a proof, any process may claim the
+  // place that this worker waits for: it is turned away and named, and ends the start-up only if
+  // it keeps coming back (with a secret, not even then).
+  void refuse_guest(const Pointer& guest) {
+    const Handshake& handshake = *guest->handshake;
+    const Hello& theirs = handshake.theirs();
+    const bool claims_place = theirs.from > context_.rank() && theirs.from < context_.world() &&
+                              theirs.to == context_.rank() &&
+                              (theirs.version != context_.mine.version || has_its_address(theirs));
+    const bool is_free = claims_place && context_.place(theirs.from).control() == nullptr;
+    if (claims_place &&
+        (handshake.is_authenticated() ||
+         (is_free && !context_.secret.is_set() &&
+          context_.claims.ends_for_callee(theirs.from, theirs.incarnation, Clock::now())))) {
+      context_.refused_guest = guest;
+      return context_.refuse_peer(theirs.from, handshake.problem());
+    }
+    if (is_free) {
+      StartupRoster::Peer& claimed = context_.roster.peer(theirs.from);
+      const std::string problem = concat(
+          {"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
+      if (claimed.turned_away.empty())
+        log_line(concat({context_.roster.names()(theirs.from), " ", problem}));
+      claimed.problem = claimed.turned_away = problem;
+    } else if (theirs.from == context_.rank() && theirs.addresses == context_.mine.addresses &&
+               !twin_named_) {
+      twin_named_ = true;
+      log_line(concat({guest->host(), " ", handshake.problem()}));
+    }
+    context_.incoming.turn_away(guest, handshake.problem());
+  }
+
+  // The process at a peer's address does not fit. It may be another program that has the address
+  // for a while; so this worker asks again, until both have waited long enough for another process
+  // to come.
+  void doubt_fit(const Pointer& connection, const std::string& problem) {
+    const TcpConnection& c = *connection;
+    if (context_.claims.ends_for_caller(c.peer, c.incarnation, c.verdict, Clock::now()))
+      return context_.refuse_peer(c.peer, problem);
+    name_doubt(c.peer, problem, "; this worker asks again, whether another one has the place");
+    if (c.peer != context_.rank()) context_.roster.peer(c.peer).problem = problem;
+    connection->discard();
+    context_.outgoing.forget(connection);
+    context_.outgoing.start(c.peer, c.link, StartupClaims::interval);
+  }
+
+  // Says once what is wrong with the process at a peer's address.
+  void name_doubt(int peer, const std::string& problem, std::string_view consequence) {
+    StartupRoster::Peer& claimed = context_.roster.peer(peer);
+    if (claimed.turned_away.empty())
+      log_line(concat({context_.roster.names()(peer), " ", problem, consequence}));
+    claimed.turned_away = problem;
+  }
+
+  // A process that was killed has closed its connections, or does not answer; a worker that was
+  // started in its place gets it. When the older process answers and is still there a moment
+  // later, there are two.
+  void contend(const Pointer& guest) {
+    const auto& guests = context_.incoming.guests();
+    const auto earlier = std::find_if(guests.begin(), guests.end(), [&](const Pointer& g) {
+      return g->contends && g->peer == guest->peer && g->link == guest->link;
+    });
+    if (earlier != guests.end()) context_.incoming.drop(*earlier);
+    guest->contends = true;
+    guest->contends_since = Clock::now();
+    context_.agreement.ask_whether_it_lives(guest->peer);
+    contest_later(guest);
+  }
+
+  [[nodiscard]] bool has_its_address(const Hello& theirs) const {
+    const auto from = static_cast<std::size_t>(theirs.from);
+    return from < theirs.addresses.size() &&
+           theirs.addresses[from] == context_.mine.addresses[from];
+  }
+
+  void contest_later(const Pointer& guest) {
+    guest->timer.expires_after(Place::contest_interval);
+    guest->timer.async_wait([this, guest](asio::error_code) {
+      if (!guest->over) contest(guest);
+    });
+  }
+
+  void contest(const Pointer& guest) {
+    if (guest->is_closed_by_peer()) {
+      context_.incoming.drop(guest);
+      return consider_done();
+    }
+    const Place& place = context_.place(guest->peer);
+    switch (place.contest(guest->incarnation, context_.roster.peer(guest->peer).answered,
+                          Clock::now() - guest->contends_since)) {
+      case Place::Contest::goes_on:
+        return contest_later(guest);
+      case Place::Contest::prevails:
+        guest->prevails = true;
+        return adopt(guest);
+      case Place::Contest::twins:
+        context_.refusal = concat(
+            {context_.roster.names()(guest->peer), " is there twice: two processes, on ",
+             place.control()->host(), " and ", guest->host(),
+             ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
+    }
+  }
+
+  // --- what StartupAgreement says, until all connections stand or one rank gives up --------------
+
+  // Now and then, asks the peers that are connected whether they live, and what they wait for.
+  void ask_later() {
+    ask_timer_.expires_after(context_.roster.ask_interval());
+    ask_timer_.async_wait([this](asio::error_code) {
+      if (is_over_) return;
+      for (int other = 0; other < context_.world(); ++other)
+        if (context_.roster.is_contact(other)) context_.agreement.ask(other);
+      ask_later();
+    });
+  }
+  // Reads the peer's connection for control from now on.
+  void watch(const Pointer& control) {
+    control->socket.async_wait(TcpSocket::wait_read, [this, control](asio::error_code) {
+      if (!control->over) read(control);
+    });
+  }
+
+  // Agrees as far as no place is contended for.
+  void consider_done() {
+    const auto& guests = context_.incoming.guests();
+    if (std::none_of(guests.begin(), guests.end(),
+                     [](const Pointer& guest) { return guest->contends; }))
+      context_.agreement.consider();
+  }
+
+  void pass_on(const CollectiveFailure& failure) {
+    const std::string_view text = std::string_view(failure.reason).substr(0, ControlFrame::longest);
+    const ControlFrame frame{.type = ControlFrame::Type::abort,
+                             .value = failure.failed_rank,
+                             .extra = static_cast<std::int32_t>(failure.code),
+                             .length = static_cast<std::uint32_t>(text.size())};
+    for (int other = 0; other < context_.world(); ++other)
+      if (context_.agreement.is_news_for(other)) context_.send(other, frame, text);
+  }
+
+  void read(const Pointer& control) {
+    std::array<char, 1024> chunk;
+    for (;;) {
+      asio::error_code error;
+      const std::size_t n = control->socket.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block) return watch(control);
+      if (error) return lose(control->peer);
+      const auto taken = context_.agreement.take(control->peer, {chunk.data(), n}, Clock::now());
+      if (taken == StartupAgreement::Taken::garbage) return lose(control->peer);
+      consider_done();
+      if (context_.agreement.is_reached() || context_.agreement.aborted()) return;
+    }
+  }
+
+  StartupContext& context_;
+  TcpConnection::Timer ask_timer_{context_.io};
+  bool is_over_ = false;
+  bool twin_named_ = false;  // another process with this worker's rank; which has been said
+  bool met_myself_ = false;
+  std::string doubted_;  // what was said last of a guest's TLS
+};
+
+/// Sees to it that this process may have as many open files as a worker needs, and raises its limit
+/// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
+/// peers would be missing until the start-up times out.
+inline void provide_descriptors(int rank, int world, std::size_t data_connections) {
+  const std::size_t partners = count_data_partners(world);
+  const bool meets_rank_0 = rank != 0 && !are_control_partners(0, rank, world);
+  const std::size_t peers =
+      rank == 0 ? static_cast<std::size_t>(world) - 1 : partners + (meets_rank_0 ? 1 : 0);
+  constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
+  const rlim_t needed = static_cast<rlim_t>(peers + partners * data_connections) + others;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  if (limit.rlim_max >= needed) {
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+    (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  throw ConfigurationError(
+      concat({"connections to ", peers, " other workers, to each one for control and to ", partners,
+              " of them ", data_connections, " for data (CommunicationOptions::connections), take ",
+              static_cast<std::size_t>(needed),
+              " open files with some for the program itself, and this process may have ",
+              static_cast<std::size_t>(limit.rlim_cur),
+              " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
+}
+
 /// A start-up from the first call to the agreement that all connections stand. Everything happens
 /// on the calling thread, in the handlers of one io_context:
-/// - StartupConnecting calls the contacts of lower rank, and gives connections their places;
-/// - StartupContention judges processes that do not fit, and two that claim one place;
-/// - StartupConversation carries the words of StartupAgreement;
-/// - StartupReporting says what is missing;
+/// - StartupConnecting calls the contacts of lower rank, gives connections their places, judges
+///   processes that do not fit, and carries the words of StartupAgreement;
 /// - StartupContext is what they share, and has the vocabulary.
 class TcpStartup {
  public:
   TcpStartup(asio::io_context& io, const Rendezvous& rendezvous,
              const CommunicationOptions& options)
       : listen_socket_(rendezvous.listen_socket),
-        context_(with_room(io, rendezvous, options), rendezvous, options),
-        reporting_(context_, rendezvous.was_connected) {}
-  ~TcpStartup() {
-    if (listener_ >= 0) ::close(listener_);
-  }
+        was_connected_(rendezvous.was_connected),
+        context_(with_room(io, rendezvous, options), rendezvous, options) {}
   TcpStartup(const TcpStartup&) = delete;
   TcpStartup& operator=(const TcpStartup&) = delete;
 
@@ -94,9 +622,9 @@ class TcpStartup {
   /// After run(): serves the worker's port from now on; null if this worker could not listen, and
   /// no other rank had to call it.
   [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
-    if (listener_ < 0) return nullptr;
-    return std::make_unique<ListeningPort>(std::exchange(listener_, -1), context_.mine,
-                                           context_.secret, context_.owner.tls);
+    if (!listener_.is_open()) return nullptr;
+    return std::make_unique<ListeningPort>(std::move(listener_), context_.mine, context_.secret,
+                                           context_.owner.tls);
   }
 
  private:
@@ -111,8 +639,9 @@ class TcpStartup {
   void await_agreement() {
     const StartupContext& c = context_;
     context_.incoming.open(c.roster.names().address(c.rank()), listen_socket_,
-                           c.options.bind_address, 2 * static_cast<int>(c.most_calls()));
-    reporting_.begin();
+                           c.options.bind_address,
+                           std::max(128, 2 * static_cast<int>(c.most_calls())));
+    report_later();
     connecting_.begin();
     const auto deadline = c.begin + c.options.startup_timeout;
     while (!c.agreement.is_reached() && !c.refusal && !c.agreement.aborted() &&
@@ -121,16 +650,50 @@ class TcpStartup {
       context_.agreement.look_for_lost(StartupContext::Clock::now());
     }
     if (c.refusal) throw ConfigurationError(*c.refusal);
-    if (c.agreement.aborted()) throw reporting_.failed(*c.agreement.aborted());
-    if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty())
-      reporting_.fail_to_listen();
-    if (!c.agreement.is_reached()) throw reporting_.out_of_time();
+    if (c.agreement.aborted()) throw failed(*c.agreement.aborted());
+    if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty()) fail_to_listen();
+    if (!c.agreement.is_reached()) throw out_of_time();
+  }
+
+  // Every five seconds, which peers are missing and why.
+  void report_later() {
+    report_timer_.expires_after(report_interval);
+    report_timer_.async_wait([this](asio::error_code) {
+      if (is_over_) return;
+      log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",
+                       static_cast<int>(context_.seconds()), " s for ",
+                       context_.roster.describe_missing(StartupContext::Clock::now()),
+                       context_.incoming.problem(), context_.incoming.strangers()}));
+      report_later();
+    });
+  }
+  [[nodiscard]] CollectiveError out_of_time() const {
+    CollectiveFailure failure =
+        context_.roster.timed_out(StartupContext::Clock::now(), context_.options.startup_timeout);
+    failure.reason += context_.incoming.problem() + context_.incoming.strangers();
+    return failed(std::move(failure));
+  }
+
+  // Another socket has had this worker's port all the time.
+  [[noreturn]] void fail_to_listen() const {
+    const std::string reason = concat(
+        {context_.incoming.cannot_listen(), ", and has had it for all of the ",
+         context_.options.startup_timeout.count(), " ms of CommunicationOptions::startup_timeout"});
+    if (!was_connected_) throw ConfigurationError(reason);
+    throw failed(context_.roster.failed(context_.rank(), reason));
+  }
+
+  [[nodiscard]] CollectiveError failed(CollectiveFailure failure) const {
+    failure.operation = "start-up";
+    failure.seconds = context_.seconds();
+    return CollectiveError(std::move(failure));
   }
 
   void tear_down() {
     asio::error_code ignored;
     context_.incoming.close();
-    reporting_.stop();
+    is_over_ = true;
+    report_timer_.cancel();
     connecting_.stop();
     context_.outgoing.close();
     for (const StartupContext::Place& place : context_.places)
@@ -145,10 +708,12 @@ class TcpStartup {
   }
 
   const int listen_socket_;
-  int listener_ = -1;
+  const bool was_connected_;
+  Descriptor listener_;
   RetiredSockets retired_;
   StartupContext context_;
-  StartupReporting reporting_;
+  TcpConnection::Timer report_timer_{context_.io};
+  bool is_over_ = false;
   StartupConnecting connecting_{context_};
 };
 

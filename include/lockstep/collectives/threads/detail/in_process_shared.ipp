@@ -9,6 +9,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

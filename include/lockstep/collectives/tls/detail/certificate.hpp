@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/collectives/tls/tls_identity.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 

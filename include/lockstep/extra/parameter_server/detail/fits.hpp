@@ -17,9 +17,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/parameter_server/backup.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
-#include "lockstep/extra/parameter_server/detail/beginning.hpp"
 #include "lockstep/extra/parameter_server/detail/members.hpp"
-#include "lockstep/extra/parameter_server/numbers.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
 #include "lockstep/extra/parameter_server/shard_keeper.hpp"
 

@@ -22,6 +22,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -35,6 +36,10 @@ struct PsPlace {
 
   /// On stderr, with the server's name.
   void say(std::string_view text, LogLevel level = LogLevel::info) const;
+  /// "parameter server 1 (b:2223): ", with which its lines begin.
+  [[nodiscard]] std::string name() const {
+    return concat({"parameter server ", index, " (", address, "): "});
+  }
 };
 
 /// A rank, and the process that has it at the moment.
@@ -115,7 +120,7 @@ class PsMembers {
 };
 
 inline void PsPlace::say(std::string_view text, LogLevel level) const {
-  log_line(concat({"parameter server ", index, " (", address, "): ", text}), level);
+  log_line(name() + std::string(text), level);
 }
 
 inline void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code) {
