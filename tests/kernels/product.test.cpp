@@ -96,9 +96,9 @@ void check_parts(std::size_t rows, std::size_t columns, std::size_t inner, bool 
   CHECK(wrong == 0);
 }
 
-/// A product whose A is transposed first has the bits of one whose A is not.
+/// A product whose A is copied first has the bits of one whose A is not.
 template <class T>
-void check_transposed(std::size_t rows, std::size_t columns, std::size_t inner) {
+void check_packed(std::size_t rows, std::size_t columns, std::size_t inner) {
   CAPTURE(rows);
   CAPTURE(columns);
   CAPTURE(inner);
@@ -121,11 +121,11 @@ void check_transposed(std::size_t rows, std::size_t columns, std::size_t inner) 
 
 TEST_CASE("products: A of many columns") {
   lockstep_test::for_each_instruction_set([] {
-    for (const std::size_t rows : {1u, 14u, 192u, 400u})
+    for (const std::size_t rows : {1u, 14u, 26u, 192u, 400u})
       for (const std::size_t columns : {256u, 290u})
         for (const std::size_t inner : {1u, 128u, 300u}) {
-          check_transposed<float>(rows, columns, inner);
-          check_transposed<double>(rows, columns, inner);
+          check_packed<float>(rows, columns, inner);
+          check_packed<double>(rows, columns, inner);
         }
   });
 }

@@ -27,6 +27,7 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -39,6 +40,19 @@ using Net = ls::Sequential<ls::Input<6, 6, 1>, ls::Conv2D<4, 3, ls::ReLU>, ls::M
                            ls::BatchNormalization<>, ls::Dropout<0.5>, ls::Flatten, ls::Dense<3>>;
 // Of five ids, the outputs of each position.
 using Tokens = ls::Sequential<ls::Input<5>, ls::Embedding<7, 4>, ls::Dense<3, ls::Tanh>>;
+
+// A few samples go through these without padding: sums of one block and of several.
+using Plain =
+    ls::Sequential<ls::Input<6, 6>, ls::Reshape<6, 6, 1>, ls::Conv2D<20, 3, ls::GELU>, ls::Flatten,
+                   ls::Sequential<ls::Dense<33>, ls::Activation<ls::ReLU>, ls::Dropout<0.5>>,
+                   ls::Dense<3, ls::Sigmoid>>;
+using Convolutions = ls::Sequential<
+    ls::Input<6, 6>, ls::Reshape<6, 6, 1>,
+    ls::Conv2D<36, 5, ls::ReLU, ls::Conv2DOptions{.padding = ls::Padding::same}>,
+    ls::Conv2D<70, 5, ls::Linear, ls::Conv2DOptions{.stride = 2, .padding = ls::Padding::same}>,
+    ls::Conv2D<12, 5, ls::Linear,
+               ls::Conv2DOptions{.padding = ls::Padding::same, .dilation_rate = 2, .groups = 2}>,
+    ls::Flatten, ls::Dense<520, ls::ReLU>, ls::Dense<3>>;
 
 const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
 
@@ -87,6 +101,24 @@ TEST_CASE("Predictor: the outputs of Model::predict, bit for bit, for each numbe
   CHECK(values_of(net.predict(images / 255.0F)) == values_of(model.predict(images / 255.0F)));
   const Eigen::MatrixXf flat = Eigen::MatrixXf::Constant(3, 36, 0.25F);
   CHECK(values_of(net.predict(flat)) == values_of(model.predict(flat)));
+}
+
+TEST_CASE_TEMPLATE("Predictor: the outputs of Model::predict, bit for bit, of a few samples",
+                   Network, Plain, Convolutions) {
+  for_each_instruction_set([] {
+    auto model = ls::compile<Network>({.seed = 5});
+    const ls::Predictor net(model);
+    for (const std::size_t rows : {1U, 2U, 4U, 5U, 66U}) {
+      CAPTURE(rows);
+      const std::vector<float> x = numbers(rows * 36);
+      const ls::Tensor<float> tensor(x, {rows, 6, 6});
+      const std::vector<float> expected = values_of(model.predict(tensor));
+      CHECK(values_of(net.predict(tensor)) == expected);
+      std::vector<float> y(rows * 3);
+      net.predict(x, y);
+      CHECK(y == expected);
+    }
+  });
 }
 
 TEST_CASE(

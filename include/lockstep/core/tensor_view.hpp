@@ -10,7 +10,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The batch dimension is padded to a multiple of this, on every instruction set, so that kernels
-/// need no remainder loop over the batch. A batch of 1 therefore costs as much as one of 16.
+/// need no remainder loop over the batch. A batch of 1 therefore costs as much as one of 16 (but
+/// see FewSamplesLayer).
 inline constexpr std::size_t batch_multiple = 16;
 
 [[nodiscard]] constexpr std::size_t padded_batch(std::size_t samples) noexcept {

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product_layout.hpp"
 #include "lockstep/kernels/tile.hpp"
-#include "lockstep/kernels/transpose_part.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -45,23 +45,31 @@ struct ProductBlock {
   /// until the last tile: the memory has room for few requests at a time.
   struct AheadCursor {
     Ahead parts[2];
-    std::size_t bytes_per_k;
-    std::size_t bytes_per_tile;
+    std::size_t inner;
+    std::size_t most;             ///< bytes for each k
+    std::size_t bytes_per_k = 0;  ///< of the present tile
+    std::size_t done = 0;         ///< of a row
 
-    LOCKSTEP_KERNEL AheadCursor(const Ahead (&ahead)[2], std::size_t inner, std::size_t tiles)
-        : parts{ahead[0], ahead[1]} {
-      const auto bytes =
-          static_cast<std::size_t>((parts[0].end - parts[0].next) + (parts[1].end - parts[1].next));
-      bytes_per_k = std::min(bytes / std::max<std::size_t>(inner * tiles, 1) + 1, cache_line);
-      bytes_per_tile = inner * bytes_per_k;
+    LOCKSTEP_KERNEL AheadCursor(const Ahead (&ahead)[2], std::size_t summands, std::size_t tiles)
+        : parts{ahead[0], ahead[1]}, inner(std::max<std::size_t>(summands, 1)) {
+      const std::size_t bytes =
+          parts[0].row_bytes * parts[0].rows + parts[1].row_bytes * parts[1].rows;
+      most = std::min(bytes / (inner * std::max<std::size_t>(tiles, 1)) + 1, cache_line);
     }
 
     /// Where a tile's prefetches begin; null: nothing is left.
     const char* take() {
-      Ahead& part = parts[parts[0].next < parts[0].end ? 0 : 1];
-      if (part.next >= part.end) return nullptr;
-      const char* begin = part.next;
-      part.next += bytes_per_tile;
+      Ahead& part = parts[parts[0].rows > 0 ? 0 : 1];
+      bytes_per_k = 0;
+      if (part.rows == 0) return nullptr;
+      const char* const begin = part.next + done;
+      bytes_per_k = std::min(most, (part.row_bytes + inner - 1) / inner);
+      done += bytes_per_k * inner;
+      if (done >= part.row_bytes) {
+        done = 0;
+        part.next += part.step;
+        --part.rows;
+      }
       return begin;
     }
   };
@@ -152,16 +160,16 @@ struct ProductBlock {
       }
       const char* next = cursor.take();
       const char* const fetched = next == nullptr ? reinterpret_cast<const char*>(c.data) : next;
-      const std::size_t fetch_step = next == nullptr ? 0 : cursor.bytes_per_k;
-      if (valid_rows == R) [[likely]] {
+      const std::size_t fetch_step = cursor.bytes_per_k;
+      if (valid_rows == R && steps.is_even(row, R)) [[likely]] {
         multiply_tile<Isa>(sums, b.segments, segment_count, EvenRows<T, R>{steps.a_row},
-                           row * steps.a_row, b.first, steps.a, b.step, fetched, fetch_step);
+                           steps.row_of_a(row), b.first, steps.a, b.step, fetched, fetch_step);
       } else {
         RowsThatEnd<T, R> rows;
 #pragma GCC unroll 16
         for (std::size_t r = 0; r < R; ++r)
-          rows.offsets[r] = std::min(r, valid_rows - 1) * steps.a_row;
-        multiply_tile<Isa>(sums, b.segments, segment_count, rows, row * steps.a_row, b.first,
+          rows.offsets[r] = steps.row_of_a(row + std::min(r, valid_rows - 1)) - steps.row_of_a(row);
+        multiply_tile<Isa>(sums, b.segments, segment_count, rows, steps.row_of_a(row), b.first,
                            steps.a, b.step, fetched, fetch_step);
       }
       // (Read only here: during the tile it would take a register. On 16 of them, g++ then keeps a
@@ -236,24 +244,67 @@ struct ProductBlock {
              : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
 }
 
-/// Rows of A at a time that are copied to lie one after the other.
+/// Rows of A at a time that are copied to panels.
 inline constexpr std::size_t packed_rows = 192;
+
+/// to = A, whose rows are one element apart and whose k's `step`, in panels of packed_panel rows,
+/// for kernels::dispatch. What fills the last panel up is not written.
+template <class T>
+struct PackRows {
+  const T* a = nullptr;
+  std::size_t rows = 0;
+  std::size_t count = 0;
+  std::size_t step = 0;
+  T* to = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    // 8 floats or 4 doubles: three or six of these are a panel's row.
+    using Part = std::conditional_t<(Isa::vector_bytes > 32), Avx2, Isa>;
+    using V = Vector<T, Part>;
+    constexpr std::size_t n = lanes<T, Part>;
+    const PackRows s = *this;
+    for (std::size_t row = 0; row < s.rows; row += packed_panel) {
+      const std::size_t width = std::min(packed_panel, s.rows - row);
+      const T* from = s.a + row;
+      T* place = s.to + row * inner_block;
+      for (std::size_t k = 0; k < s.count; ++k) {
+        const T* const later = from + std::min<std::size_t>(8, s.count - 1 - k) * s.step;
+        if (width == packed_panel) [[likely]] {
+#pragma GCC unroll 12
+          for (std::size_t i = 0; i < packed_panel; i += n) {
+            V values;
+            load(values, from + i);
+            store(place + i, values);
+          }
+          __builtin_prefetch(later);
+          __builtin_prefetch(later + packed_panel - 1);
+        } else {
+          std::copy_n(from, width, place);
+        }
+        from += s.step;
+        place += packed_panel;
+      }
+    }
+  }
+};
 
 /// target = finish(onto + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
 /// elements. What follows A, B and C in memory is fetched ahead where it comes next.
 template <class T>
 void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_t inner,
                      const Steps& steps, const Onto<T>& first_onto, Finish<T> finish) {
-  const auto range = [](const T* from, std::size_t count) -> Ahead {
-    return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
+  const auto ahead = [](const T* from, std::size_t count, std::size_t rows, std::size_t step) {
+    const bool one_run = count == step && rows > 0;
+    return Ahead{reinterpret_cast<const char*>(from), count * (one_run ? rows : 1) * sizeof(T),
+                 one_run ? 1 : rows, step * sizeof(T)};
   };
   const bool one_block = inner <= inner_block;
   // A whose k's lie far apart falls into few sets of the first-level cache, and each tile takes a
-  // part of each line: where enough tiles use it, it is transposed.
+  // part of each line: where enough tiles use it, it is copied.
   const bool packs = steps.a_row == 1 && steps.a > inner_block && target.columns >= 256;
   alignas(cache_line) T packed[packed_rows * inner_block];
   const std::size_t group = packs ? packed_rows : rows_at_once(target.columns, inner);
-  const bool is_dense = steps.b.step <= 2 * padded_columns(target.columns);
   for (std::size_t row = 0; row < target.rows; row += group) {
     Target<T> part = target;
     part.data += row * target.row_step;
@@ -267,27 +318,32 @@ void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_
       Steps block_steps = steps;
       Segment<T> segment{block_of_a, block_of_b, count};
       if (packs) {
-        dispatch(
-            TransposePart<T>{block_of_a, count, part.rows, steps.a, packed, count, inner_block});
+        dispatch(PackRows<T>{block_of_a, part.rows, count, steps.a, packed});
         segment.a = packed;
-        block_steps.a_row = inner_block;
-        block_steps.a = 1;
+        block_steps.a = packed_panel;
+        block_steps.a_panel = packed_panel * inner_block;
       }
       const T* const bias = first_onto.bias;
       const Onto<T> onto{k > 0 || first_onto.sums, k > 0 || bias == nullptr ? nullptr : bias + row};
       const bool last = k + count == inner;
       ProductBlock<T> block{
           part, &segment, count > 0, block_steps, onto, last ? finish : Finish<T>{}, {}};
+      const std::size_t next_row = last ? row + part.rows : row;
+      const std::size_t next_k = last ? 0 : k + count;
+      const std::size_t next_rows =
+          std::min(group, target.rows + (one_block ? target.rows_after : 0) - next_row);
+      const std::size_t next_count = std::min(inner_block, inner - next_k);
+      const T* const next_a = a + next_row * steps.a_row + next_k * steps.a;
+      block.ahead[0] = steps.a == 1
+                           ? ahead(next_a, next_count, next_rows, steps.a_row)
+                           : ahead(next_a, next_rows, next_rows > 0 ? next_count : 0, steps.a);
       if (!last) {
-        const std::size_t next = std::min(inner_block, inner - k - count);
-        if (steps.a_row == 1 && steps.a <= 2 * part.rows)
-          block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
-        if (is_dense)
-          block.ahead[1] = range(block_of_b + count * steps.b.step, next * steps.b.step);
-      } else if (one_block && steps.a == 1) {
-        const std::size_t done = row + part.rows;
-        const std::size_t next = std::min(group, target.rows + target.rows_after - done);
-        block.ahead[0] = range(a + done * steps.a_row, next * steps.a_row);
+        const T* const next_b = b + next_k * steps.b.step;
+        block.ahead[1] =
+            steps.b.panel == panel_columns
+                ? ahead(next_b, padded_columns(target.columns), next_count, steps.b.step)
+                : ahead(next_b, next_count * steps.b.step,
+                        (target.columns + panel_columns - 1) / panel_columns, steps.b.panel);
       }
       dispatch(block);
       k += count;

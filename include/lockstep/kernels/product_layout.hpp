@@ -47,12 +47,24 @@ struct Target {
       0;  ///< of the next product, whose rows of A follow, and are fetched ahead
 };
 
+/// Rows of A in a panel of it: tiles of six never lie in two.
+inline constexpr std::size_t packed_panel = 24;
+
 /// The distances, in elements, between the elements of A and those of B. They are the same for all
 /// segments of a product.
 struct Steps {
   std::size_t a_row = 0;
   std::size_t a = 0;
   Panels b;
+  std::size_t a_panel = 0;  ///< from packed_panel rows of A to the next; 0: rows are a_row apart
+
+  [[nodiscard]] constexpr std::size_t row_of_a(std::size_t row) const noexcept {
+    return a_panel == 0 ? row * a_row : row / packed_panel * a_panel + row % packed_panel * a_row;
+  }
+  /// Whether so many rows from `row` on are a_row apart.
+  [[nodiscard]] constexpr bool is_even(std::size_t row, std::size_t rows) const noexcept {
+    return a_panel == 0 || row % packed_panel + rows <= packed_panel;
+  }
 };
 
 /// What a block of summands is added to.

@@ -22,12 +22,14 @@ struct Segment {
   std::size_t count = 0;
 };
 
-/// Memory that will be read or written soon: a cursor moves over it, a cache line or a part of one
-/// for each k. (Blocks of A, B and C lie far apart, or are too short for what hardware prefetchers
-/// look for.)
+/// Memory that will be read or written soon, `rows` runs of it: a cursor moves over each, a part of
+/// a cache line for each k. (Blocks of A, B and C lie far apart, or are too short for what hardware
+/// prefetchers look for.)
 struct Ahead {
   const char* next = nullptr;
-  const char* end = nullptr;
+  std::size_t row_bytes = 0;
+  std::size_t rows = 0;
+  std::size_t step = 0;  ///< from a row to the next, in bytes
 };
 
 /// Rows x Columns (in vectors) of C that stay in registers. Columns are always a multiple of 16
@@ -78,6 +80,7 @@ LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T
   for (; count > 0; --count, ++segments) {
     rows.begin(segments->a + first_row);
     const T* b = segments->b + column;
+#pragma GCC unroll 4
     for (std::size_t k = segments->count; k > 0; --k) {
       Vector<T, Isa> row_of_b[C];
 #pragma GCC unroll 4

@@ -407,6 +407,11 @@ struct Activation {
   }
 
   template <class In, class T>
+  static void forward_few(const FewSamplesPass<T>& pass) {
+    detail::activate<Function, T>(In::size * pass.samples, pass.x, pass.y, pass.scratch);
+  }
+
+  template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     detail::activation_gradient<Function, T>(In::size * pass.y.stride(), pass.dy.data(),
                                              pass.y.data(), pass.scratch.data(), pass.dx.data());

@@ -29,6 +29,13 @@ concept ShapedLayer =
 template <class L, class In, class T>
 concept ForwardLayer = requires(const ForwardPass<T>& pass) { L::template forward<In, T>(pass); };
 
+/// A layer that computes a few samples without padding: forward_few gives each of them the bits
+/// that forward gives it. Where a network has such layers alone, and those that change nothing,
+/// Predictor computes up to four samples by them.
+template <class L, class In, class T>
+concept FewSamplesLayer =
+    requires(const FewSamplesPass<T>& pass) { L::template forward_few<In, T>(pass); };
+
 /// A layer computes the gradients of its weights and of its input.
 template <class L, class In, class T>
 concept BackwardLayer =

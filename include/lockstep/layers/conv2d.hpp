@@ -12,6 +12,7 @@
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
+#include "lockstep/kernels/few_samples.hpp"
 #include "lockstep/kernels/winograd.hpp"
 #include "lockstep/kernels/winograd_weights.hpp"
 #include "lockstep/layers/activation_function.hpp"
@@ -113,6 +114,12 @@ struct DepthwiseConvolution {
 /// and perhaps a bias: y = Activation(x convolved with the kernel + bias).
 template <class Geometry, class Activation, bool UseBias>
 struct ConvolutionLayer : Geometry {
+ private:
+  /// The same for every batch.
+  template <class In>
+  static constexpr bool uses_winograd = kernels::uses_winograd(Geometry::template size<In>(16));
+
+ public:
   static constexpr bool keeps_padding = true;
 
   template <class In, class T>
@@ -150,6 +157,21 @@ struct ConvolutionLayer : Geometry {
   }
 
   template <class In, class T>
+  static void forward_few(const FewSamplesPass<T>& pass)
+    requires(!uses_winograd<In> && !Geometry::template size<In>(16).is_depthwise())
+  {
+    const kernels::ConvolutionSize size = Geometry::template size<In>(pass.samples);
+    kernels::dispatch(kernels::ConvolutionOfFew<T>{size,
+                                                   pass.x,
+                                                   pass.weights[0].data(),
+                                                   bias<UseBias>(pass.weights),
+                                                   pass.y,
+                                                   {fused_minimum<Activation, T>()}});
+    if constexpr (!is_fused<Activation, T>)
+      activate<Activation, T>(outputs(size), pass.y, pass.y, pass.scratch);
+  }
+
+  template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
     weight_gradient<In>(size, pass, size.is_depthwise());
@@ -170,10 +192,6 @@ struct ConvolutionLayer : Geometry {
   }
 
  private:
-  /// The same for every batch.
-  template <class In>
-  static constexpr bool uses_winograd = kernels::uses_winograd(Geometry::template size<In>(16));
-
   static constexpr std::size_t outputs(const kernels::ConvolutionSize& size) {
     return size.out_height * size.out_width * size.all_filters() * size.batch;
   }

@@ -10,6 +10,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
+#include "lockstep/kernels/few_samples.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/concepts.hpp"
@@ -88,6 +89,20 @@ struct Dense {
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data(),
                                       slope(pass));
+  }
+
+  template <class In, class T>
+  static void forward_few(const FewSamplesPass<T>& pass) {
+    kernels::dispatch(kernels::DenseOfFew<T>{pass.samples,
+                                             In::size,
+                                             Units,
+                                             pass.x,
+                                             pass.weights[0].data(),
+                                             detail::bias<Options.use_bias>(pass.weights),
+                                             pass.y,
+                                             {detail::fused_minimum<Activation, T>()}});
+    if constexpr (!detail::is_fused<Activation, T>)
+      detail::activate<Activation, T>(Units * pass.samples, pass.y, pass.y, pass.scratch);
   }
 
   template <class In, class T>

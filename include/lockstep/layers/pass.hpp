@@ -44,6 +44,17 @@ struct ForwardPass {
   }
 };
 
+/// The arguments of a layer's forward_few: a few samples in inference, whose numbers lie one after
+/// the other. There is no padding.
+template <class T>
+struct FewSamplesPass {
+  std::size_t samples;
+  Slices<T> weights;  ///< read only
+  const T* x;         ///< [samples][In::size]
+  T* y;               ///< [samples][Output<In>::size]
+  T* scratch;         ///< scratch<In>(samples) elements
+};
+
 /// The arguments of a layer's backward. x, y, weights and scratch are as forward left them (but see
 /// BackwardThroughLayer).
 template <class T>

@@ -114,6 +114,11 @@ struct RandomFactorLayer {
   }
 
   template <class In, class T>
+  static void forward_few(const FewSamplesPass<T>& pass) {
+    std::copy_n(pass.x, In::size * pass.samples, pass.y);
+  }
+
+  template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     const std::size_t size = In::size * pass.dy.stride();
     if (pass.context.training)

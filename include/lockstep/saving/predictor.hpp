@@ -24,6 +24,7 @@
 #include "lockstep/model/compile.hpp"
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/few_samples.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/program.hpp"
@@ -38,10 +39,10 @@ class Inference {
  public:
   /// With the variables of a file; `options` may be null, and then each variable must be there.
   /// `program` must outlive it.
-  Inference(const Program<T>& program, const std::string& path, const LoadWeightsOptions* options,
-            LoadedWeights& loaded);
+  Inference(const Program<T>& program, const FewSamples<T>& few, const std::string& path,
+            const LoadWeightsOptions* options, LoadedWeights& loaded);
   /// With copies of a trainer's present variables.
-  Inference(const Program<T>& program, Trainer<T>& trainer);
+  Inference(const Program<T>& program, const FewSamples<T>& few, Trainer<T>& trainer);
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
   ~Inference();
@@ -75,8 +76,10 @@ class Inference {
   [[nodiscard]] Memory* take() const;
   void give_back(Memory* memory) const noexcept;
   void forward(Memory& memory, std::size_t first, std::size_t samples, Read read, T* y) const;
+  void forward_few(Memory& memory, std::size_t first, std::size_t samples, Read read, T* y) const;
 
   const Program<T>& program_;
+  FewSamples<T> few_;
   Arena<T> parameters_;
   Arena<T> state_;
   const std::size_t at_once_ = samples_at_once();  // in a forward pass
@@ -109,15 +112,16 @@ class Predictor {
   /// With the variables of any file that Model::load_weights reads: of weights, or of a whole
   /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
   /// variable that is missing, unknown or of another shape.
-  explicit Predictor(const std::string& path) : inference_(*program_, path, nullptr, loaded_) {}
+  explicit Predictor(const std::string& path)
+      : inference_(*program_, few, path, nullptr, loaded_) {}
   /// From a file of another program, with its names and layout.
   Predictor(const std::string& path, const LoadWeightsOptions& options)
-      : inference_(*program_, path, &options, loaded_) {}
+      : inference_(*program_, few, path, &options, loaded_) {}
   /// With copies of a model's present variables. Where Model::predict may be called: not on another
   /// thread while the model trains.
   template <class S, class Loss, class Optimizer, class... Metrics>
   explicit Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
-      : inference_(*program_,
+      : inference_(*program_, few,
                    detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
 
   /// What became of each variable, where there were options.
@@ -161,6 +165,7 @@ class Predictor {
 
  private:
   using Program = detail::Compiled<Net, T, NoLoss, NoOptimizer>;
+  static constexpr detail::FewSamples<T> few = detail::few_samples_of<Net, T>();
 
   const std::unique_ptr<const Program> program_ =
       std::make_unique<const Program>(NoLoss{}, NoOptimizer{}, std::tuple<>());

@@ -25,9 +25,10 @@ struct Inference<T>::Memory {
 };
 
 template <class T>
-Inference<T>::Inference(const Program<T>& program, const std::string& path,
-                        const LoadWeightsOptions* options, LoadedWeights& loaded)
-    : program_(program) {
+Inference<T>::Inference(const Program<T>& program, const FewSamples<T>& few,
+                        const std::string& path, const LoadWeightsOptions* options,
+                        LoadedWeights& loaded)
+    : program_(program), few_(few) {
   OneDeviceStrategy alone;
   Trainer<T> trainer(program, any_strategy(alone), 0);
   if (options == nullptr && !is_keras_file(path)) {
@@ -43,8 +44,9 @@ Inference<T>::Inference(const Program<T>& program, const std::string& path,
 }
 
 template <class T>
-Inference<T>::Inference(const Program<T>& program, Trainer<T>& trainer)
+Inference<T>::Inference(const Program<T>& program, const FewSamples<T>& few, Trainer<T>& trainer)
     : program_(program),
+      few_(few),
       parameters_(program.layout().variables),
       state_(program.layout().state_variables) {
   trainer.strategy().run([&](AnyReplica& replica) {  // which refuses other threads
@@ -138,6 +140,25 @@ void Inference<T>::forward(Memory& memory, std::size_t first, std::size_t sample
   copy_out<T>(output, 0, output.samples(), y);
 }
 
+/// The same, without padding.
+template <class T>
+void Inference<T>::forward_few(Memory& memory, std::size_t first, std::size_t samples, Read read,
+                               T* y) const {
+  const std::size_t inputs = program_.layout().inputs, between = few_.widest * samples;
+  const std::size_t bytes = (inputs * samples + 2 * between + few_.scratch(samples)) * sizeof(T);
+  if (bytes > memory.values.size()) memory.values = Buffer(bytes);
+  memory.numbers.resize(1);
+  T* const x = reinterpret_cast<T*>(memory.values.data());
+  for (std::size_t i = 0; i < samples; ++i) {
+    memory.numbers[0] = static_cast<std::int64_t>(first + i);
+    read(memory.numbers, TensorView<T>(x + i * inputs, 1, inputs, 1));
+  }
+  T* const two = x + inputs * samples;
+  const T* const outputs_of_all =
+      few_.forward({samples, parameters_.slices(), x, two, two + 2 * between}, two + between);
+  std::copy_n(outputs_of_all, samples * outputs(), y);
+}
+
 template <class T>
 void Inference<T>::predict(Read read, std::span<T> y) const {
   struct Lease {
@@ -147,9 +168,13 @@ void Inference<T>::predict(Read read, std::span<T> y) const {
   } const lease{*this};
   const std::size_t samples = y.size() / outputs();
   for (std::size_t first = 0; first < samples; first += at_once_) {
+    const std::size_t count = std::min(at_once_, samples - first);
+    T* const to = y.data() + first * outputs();
     try {
-      forward(*lease.memory, first, std::min(at_once_, samples - first), read,
-              y.data() + first * outputs());
+      if (few_.forward != nullptr && count <= few_samples)
+        forward_few(*lease.memory, first, count, read, to);
+      else
+        forward(*lease.memory, first, count, read, to);
     } catch (const BadSample& bad) {
       throw bad.of_sample(concat({"sample ", first + bad.row()}));
     }

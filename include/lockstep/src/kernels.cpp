@@ -22,6 +22,7 @@
 #include "lockstep/kernels/convolution_weights.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/embedding.hpp"
+#include "lockstep/kernels/few_samples.hpp"
 #include "lockstep/kernels/group_normalization.hpp"
 #include "lockstep/kernels/gru.hpp"
 #include "lockstep/kernels/layer_normalization.hpp"
