@@ -102,6 +102,11 @@ class Inference {
 /// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
 template <class Net, class T = float>
 class Predictor {
+  static_assert(
+      !requires { Net::device(); },
+      "lockstep: a Predictor computes on the processor: give it the network without On; files fit "
+      "both");
+
  public:
   using InputShape = typename Net::InputShape;
   using OutputShape = typename Net::template Output<InputShape>;

@@ -257,7 +257,6 @@ void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, const StepLoss
 
 template <class T>
 void ReplicaModel<T>::updated(bool has_updated) {
-  state_->parts.program.synchronize();
   state_->can_apply = false;
   if (++state_->step.accumulated < state_->parts.variables.accumulation_steps()) {
     state_->updater->carry(

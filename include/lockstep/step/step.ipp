@@ -202,7 +202,6 @@ template <class T>
 void constrain(const Parts<T>& parts, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   if (workspace.constraints.empty()) return;
-  parts.program.synchronize();
   const TraceSpan span(step.trace, TracePart::optimizer);
   if (parts.variables.is_in_rounds())
     return workspace.constraints.apply(parts.variables.parameters().slices(), 0, 1);

@@ -72,8 +72,7 @@ class Updater {
 
   /// For verbose 2: what happens to the gradients.
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// On the processor. If not, a device need not have finished backward before finish(), nor the
-  /// update after it.
+  /// On the processor. If not, a device need not have finished backward before finish().
   [[nodiscard]] virtual bool reads_gradients() const noexcept { return true; }
   virtual Progress begin(const UpdateStep& step) = 0;
   virtual void ready(std::size_t count) = 0;

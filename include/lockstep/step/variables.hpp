@@ -145,9 +145,9 @@ class Variables {
   /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
   /// it at once, for different parameters. The optimizer sweeps over each range of equal rules.
   /// With clips_by_norm(), norms() must be those of these gradients. Where updates are shared, it
-  /// leaves the averages to average(). Without `waits`, a device may finish it later.
+  /// leaves the averages to average(). Done when it returns, on a device too.
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
-              std::int64_t iteration, bool waits = true);
+              std::int64_t iteration);
 
   /// The averages of updated parameters from number `begin` on, if they are kept; where it is time,
   /// `parameters` become their averages.

@@ -88,7 +88,7 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 
 template <class T>
 void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin,
-                          double rows, std::int64_t iteration, bool waits) {
+                          double rows, std::int64_t iteration) {
   const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / rows : 0;
   auto next = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);
   for (std::size_t done = 0; done < parameters.size();) {
@@ -117,7 +117,7 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     sweep(context, parameters.subspan(done, size), gradients.subspan(done, size), begin + done);
     done = end;
   }
-  if (waits || has_averages()) program_.synchronize();
+  program_.synchronize();
   if (!shares_updates_) average(parameters, begin, iteration);
 }
 

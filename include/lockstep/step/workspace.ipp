@@ -91,7 +91,10 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
   for (const Size& size : sizes) elements += size.features * padded_batch(size.samples);
   const std::size_t on_device = program_.device() == nullptr ? 0 : scratch + temporary;
   const std::size_t bytes = (elements + scratch + temporary - on_device) * sizeof(T);
-  if (bytes > memory_.size()) memory_ = for_host(program_, bytes);
+  if (bytes > memory_.size()) {
+    program_.synchronize();  // which may still read it
+    memory_ = for_host(program_, bytes);
+  }
   if (on_device * sizeof(T) > device_memory_.size())
     device_memory_ = program_.allocate(on_device * sizeof(T));
   if (rows > losses_.size()) {

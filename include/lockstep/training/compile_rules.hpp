@@ -40,6 +40,7 @@ void check_for_servers(const Program<T>& program, const Synchronization& synchro
           ? "gradient_accumulation_steps adds gradients of several steps"
       : synchronization.is_in_rounds() ? "LocalSGD and DiLoCo update in each rank"
       : has_constraints                ? "a variable's constraint needs it whole"
+      : program.device() != nullptr    ? "the model is computed by a device"
                                        : nullptr;
   if (what == nullptr) return;
   throw ConfigurationError(

@@ -109,14 +109,11 @@ FitEnd FitRank<T>::make_steps() {
   // agreed to stop: they do.
   has_more_ = at.step == 0 || any_rank(replica, data_.has_next());
   stops_ = running[StatusBlock::stop] > 0;
-  const auto& has = fit.callbacks.has();
-  const bool looks_between_steps = has.train_batch_begin || has.train_batch_end ||
-                                   has.train_batch_complete || !fit.parts.empty();
   while (has_more_ && !stops_ && (!limit || at.step < *limit)) {
     place_.step = at.step;
     if (board_ != nullptr) board_->set(place_);
     each_part(&FitPart<T>::before_step, *this);
-    if (has.train_batch_begin)
+    if (fit.callbacks.has().train_batch_begin)
       call_back([&] { fit.callbacks.on_train_batch_begin(fit.training, at.step); });
     const bool has_updated = train_step(model, *updater, data_,
                                         {.iteration = iteration_,
@@ -128,13 +125,8 @@ FitEnd FitRank<T>::make_steps() {
                                          .class_weight = fit.plan.class_weight,
                                          .trace = trace,
                                          .board = board_});
-    if (looks_between_steps) model.program.synchronize();
-    if (const FitEnd end = end_step(has_updated); end.leaves()) {
-      model.program.synchronize();
-      return end;
-    }
+    if (const FitEnd end = end_step(has_updated); end.leaves()) return end;
   }
-  model.program.synchronize();
   place_ = place;
   each_part(&FitPart<T>::end_steps, *this);
   steps = at.step - first;

@@ -31,9 +31,8 @@ TEST_CASE("a model on a device trains as on the processor, in any order of threa
 TEST_CASE("two workers, each on a device, train as two on the processor") {
   const ls::SGD sgd{.learning_rate = 0.1};
   const auto train = [&]<class Net>() {
-    return on_tcp_workers<on_device::Result>(2, 1, "", [&](TcpStrategy& strategy) {
-      return on_device::train_with<Net>(strategy, sgd);
-    });
+    return on_tcp_workers<on_device::Result>(
+        2, 1, "", [&](TcpStrategy& strategy) { return on_device::train_with<Net>(strategy, sgd); });
   };
   const auto expected = train.operator()<on_device::Cnn>();
   const auto got = train.operator()<ls::On<EmulatedCuda, on_device::Cnn>>();
@@ -91,6 +90,60 @@ TEST_CASE("a loop of the program's own trains a model on a device as fit does") 
     });
   });
   CHECK(by_loop == by_fit);
+}
+
+TEST_CASE("large batches, and workers without samples") {
+  using Small =
+      ls::Sequential<ls::Input<24>, ls::Dense<4, ls::Tanh>, ls::BatchNormalization<>, ls::Dense<3>>;
+  SUBCASE("2048 samples") {
+    const on_device::Data<24> data(2048);
+    const auto loss = [&]<class Net>() {
+      ls::OneDeviceStrategy strategy;
+      auto model = ls::compile<Net>(strategy, {.seed = 5},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                    ls::SGD{.learning_rate = 0.1});
+      const auto batch = ls::from_tensor_slices(data.x, data.y).batch(2048);
+      return model.fit(batch, {.epochs = 2, .verbose = 0})["loss"].back();
+    };
+    CHECK(loss.operator()<ls::On<EmulatedCuda, Small>>() ==
+          doctest::Approx(loss.operator()<Small>()).epsilon(1e-5));
+  }
+  SUBCASE("one sample for two workers") {
+    const on_device::Data<24> data(21);
+    const auto train = [&]<class Net>() {
+      return on_tcp_workers<double>(2, 1, "", [&](TcpStrategy& strategy) {
+        auto model = ls::compile<Net>(strategy, {.seed = 5},
+                                      ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                      ls::SGD{.learning_rate = 0.1});
+        const auto batches = ls::from_tensor_slices(data.x, data.y).batch(10);
+        return model.fit(batches, {.epochs = 2, .verbose = 0})["loss"].back();
+      });
+    };
+    const auto expected = train.operator()<Small>();
+    const auto got = train.operator()<ls::On<EmulatedCuda, Small>>();
+    CHECK(got[0] == doctest::Approx(expected[0]).epsilon(1e-5));
+    CHECK(got[1] == got[0]);
+  }
+}
+
+TEST_CASE("rounds of steps apart, on a device") {
+  const auto train = [&]<class Net>() {
+    return on_tcp_workers<std::vector<float>>(2, 1, "", [&](TcpStrategy& strategy) {
+      const on_device::Data<24> data(40);
+      auto model = ls::compile<Net>(strategy, {.seed = 5, .synchronization = ls::LocalSGD{2}},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                    ls::SGD{.learning_rate = 0.1});
+      model.fit(ls::from_tensor_slices(data.x, data.y).batch(10), {.epochs = 2, .verbose = 0});
+      std::vector<float> all;
+      for (const auto& weight : model.get_weights())
+        all.insert(all.end(), weight.values.begin(), weight.values.end());
+      return all;
+    });
+  };
+  const auto expected = train.operator()<on_device::Mlp>();
+  const auto got = train.operator()<ls::On<EmulatedCuda, on_device::Mlp>>();
+  on_device::check_close(got[0], expected[0], 2e-5f);
+  CHECK(got[1] == got[0]);
 }
 
 TEST_CASE("replicas of one process do not share a device") {

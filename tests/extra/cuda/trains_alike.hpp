@@ -70,9 +70,8 @@ struct Result {
   double accuracy = 0;
 };
 
-/// `between_steps`: a callback looks at each step.
 template <class Net, class Strategy, class Optimizer>
-Result train_with(Strategy& strategy, const Optimizer& optimizer, bool between_steps = true) {
+Result train_with(Strategy& strategy, const Optimizer& optimizer) {
   const Data<Net::InputShape::size> data(23);  // batches of 10, 10 and 3
   auto model = ls::compile<Net>(strategy, {.seed = 5},
                                 ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer,
@@ -83,10 +82,7 @@ Result train_with(Strategy& strategy, const Optimizer& optimizer, bool between_s
         result.losses.push_back(logs.at("loss"));
       }};
   const auto batches = ls::from_tensor_slices(data.x, data.y).batch(10);
-  if (between_steps)
-    model.fit(batches, {.epochs = 2, .verbose = 0}, note);
-  else
-    model.fit(batches, {.epochs = 2, .verbose = 0});
+  model.fit(batches, {.epochs = 2, .verbose = 0}, note);
   result.accuracy = model.evaluate(batches, {.verbose = 0}).at("accuracy");
   for (const auto& weight : model.get_weights())
     result.weights.insert(result.weights.end(), weight.values.begin(), weight.values.end());
@@ -96,9 +92,9 @@ Result train_with(Strategy& strategy, const Optimizer& optimizer, bool between_s
 }
 
 template <class Net, class Optimizer>
-Result train(const Optimizer& optimizer, bool between_steps = true) {
+Result train(const Optimizer& optimizer) {
   ls::OneDeviceStrategy strategy;
-  return train_with<Net>(strategy, optimizer, between_steps);
+  return train_with<Net>(strategy, optimizer);
 }
 
 inline void check_close(const std::vector<float>& got, const std::vector<float>& expected,
@@ -126,7 +122,7 @@ void check_trains_alike(const Optimizer& optimizer, const F& again) {
   const Result got = train<ls::On<Device, Net>>(optimizer);
   check_alike(got, expected);
   again();
-  const Result second = train<ls::On<Device, Net>>(optimizer, false);
+  const Result second = train<ls::On<Device, Net>>(optimizer);
   CHECK(second.weights == got.weights);
   CHECK(second.predictions == got.predictions);
 }

@@ -1,5 +1,5 @@
 // The library of lockstep::cuda: kernels, and CUDA's run-time calls. nvcc compiles this file, which
-// therefore includes nothing of lockstep but kernels.cuh; device.ipp joins the two.
+// therefore includes nothing of lockstep but kernels.cuh; device.cpp joins the two.
 #include <cuda_runtime.h>
 
 #include "lockstep/extra/cuda/kernels.cuh"
@@ -26,7 +26,7 @@ int launch(const Kernel& kernel, void* stream) {
   const auto blocks = static_cast<unsigned>(kernel.blocks());
   if (blocks == 0) return cudaSuccess;
   run<<<blocks, Kernel::threads, 0, static_cast<cudaStream_t>(stream)>>>(kernel);
-  return cudaPeekAtLastError();
+  return cudaGetLastError();
 }
 
 #define LOCKSTEP_CUDA_INSTANCE(...) template int launch(const __VA_ARGS__&, void*);

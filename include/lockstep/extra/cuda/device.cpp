@@ -21,10 +21,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace {
 
 void check(cudaError_t error, std::string_view call) {
-  if (error != cudaSuccess)
-    throw Error(concat(
-        {"Cuda: ", call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"}));
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();  // else the next call would report it again
+  throw Error(concat(
+      {"Cuda: ", call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"}));
 }
+
+/// Before calls of this thread: it may have used another device, or none.
+void use_device() { check(cudaSetDevice(0), "cudaSetDevice"); }
 
 void check_memory(std::size_t bytes) {
   std::size_t free = 0, all = 0;
@@ -32,7 +36,7 @@ void check_memory(std::size_t bytes) {
   if (bytes > free)
     throw Error(
         concat({"Cuda: the model needs another ", bytes >> 20, " MiB on the device, which has ",
-                free >> 20, " MiB of ", all >> 20, " free: a smaller batch needs less"}));
+                free >> 20, " MiB of ", all >> 20, " free"}));
 }
 
 }  // namespace
@@ -61,7 +65,7 @@ Cuda& Cuda::instance() {
 Cuda::Cuda() {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  check(cudaSetDevice(0), "cudaSetDevice");
+  use_device();
   auto state = std::make_unique<State>();
   check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking), "cudaStreamCreate");
   state_ = state.release();
@@ -82,6 +86,7 @@ std::string Cuda::description() const {
 
 Buffer Cuda::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
+  use_device();
   check_memory(bytes);
   void* data = nullptr;
   check(cudaMallocManaged(&data, bytes), "cudaMallocManaged");
@@ -97,6 +102,7 @@ Buffer Cuda::allocate(std::size_t bytes) {
 
 Buffer Cuda::allocate_for_host(std::size_t bytes) {
   if (bytes == 0) return {};
+  use_device();
   void* data = nullptr;
   check(cudaMallocHost(&data, bytes), "cudaMallocHost");
   std::fill_n(static_cast<std::byte*>(data), bytes, std::byte{});
@@ -109,14 +115,17 @@ void Cuda::synchronize() { check(cudaStreamSynchronize(state_->stream), "a kerne
 
 template <class Kernel>
 void Cuda::launch(const Kernel& kernel) {
+  use_device();
   check(static_cast<cudaError_t>(cuda::launch(kernel, state_->stream)), "a kernel's launch");
 }
 
 void Cuda::copy(void* to, const void* from, std::size_t bytes) {
+  use_device();
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, state_->stream), "cudaMemcpy");
 }
 
 void Cuda::replay(const cuda::GraphKey& key, FunctionRef<void()> f) {
+  use_device();
   auto found = std::ranges::find(state_->graphs, key, &State::Graph::key);
   if (found == state_->graphs.end()) {
     if (state_->graphs.size() == State::most_graphs) {
@@ -130,6 +139,7 @@ void Cuda::replay(const cuda::GraphKey& key, FunctionRef<void()> f) {
       f();
     } catch (...) {
       (void)cudaStreamEndCapture(state_->stream, &graph);
+      if (graph != nullptr) (void)cudaGraphDestroy(graph);
       throw;
     }
     check(cudaStreamEndCapture(state_->stream, &graph), "cudaStreamEndCapture");

@@ -21,7 +21,7 @@ class Cuda : public ComputeDevice {
   static Cuda& instance();
   ~Cuda() override;
 
-  /// "NVIDIA H100 80GB HBM3, 132 multiprocessors, 79.2 GiB"
+  /// "NVIDIA H100 80GB HBM3, 132 multiprocessors, 81079 MiB"
   [[nodiscard]] std::string description() const;
 
   [[nodiscard]] Buffer allocate(std::size_t bytes) override;

@@ -637,7 +637,7 @@ struct NormalizeGradient {
       sum += sums[2 * (static_cast<Index>(part) * s.channels + c)];
       product += sums[2 * (static_cast<Index>(part) * s.channels + c) + 1];
     }
-    const double one = static_cast<double>(inverse[c]);
+    const double one = s.samples > 0 ? static_cast<double>(inverse[c]) : 0;  // else none was kept
     const double scale = one * (gamma == nullptr ? 1 : static_cast<double>(gamma[c]));
     const double count = static_cast<double>(static_cast<Index>(s.pixels) * s.samples);
     shared.factor = static_cast<float>(scale);
@@ -727,23 +727,6 @@ struct Multiply {
   }
 };
 
-/// y = function(a + b).
-struct Sum {
-  Function function;
-  const float *a, *b;
-  float* y;
-  Index size;
-
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (at < size) y[at] = value_of(function, a[at] + b[at]);
-  }
-};
-
 // --- optimizers: formulas as in lockstep/optimizers ---
 
 /// g = gradient * scale, brought within `limit`.
@@ -823,4 +806,4 @@ using AveragePoolGradient = PoolGradient<false>;
       f(ConvolutionWeights) f(ConvolutionInput) f(ConvolutionSum) f(ActivationGradient)            \
           f(Activate) f(ActivateGradient) f(MaxPool) f(AveragePool) f(MaxPoolGradient)             \
               f(AveragePoolGradient) f(Moments) f(Normalize) f(NormalizeSums) f(NormalizeGradient) \
-                  f(Drop) f(Multiply) f(Sum) f(SgdUpdate) f(AdamUpdate)
+                  f(Drop) f(Multiply) f(SgdUpdate) f(AdamUpdate)

@@ -20,7 +20,6 @@
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/pooling.hpp"
-#include "lockstep/network/parallel.hpp"
 #include "lockstep/network/sequential.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -37,8 +36,13 @@ struct DeviceLayer {
 
 namespace detail {
 
+/// (One in which nothing computes would be copied by the processor.)
 template <class Device, class... Layers>
-using DeviceSequential = Sequential<typename DeviceLayer<Device, Layers>::Type...>;
+struct DeviceSequential {
+  static_assert(!(AliasingLayer<Layers> && ...),
+                "lockstep: on the device a Sequential needs a layer that computes something");
+  using Type = Sequential<typename DeviceLayer<Device, Layers>::Type...>;
+};
 
 /// What changes from step to step, where kernels read it.
 template <class Device>
@@ -62,7 +66,8 @@ constexpr unsigned product_splits(std::size_t rows, std::size_t columns, std::si
   constexpr std::size_t wanted = 264, least_inner = 64;
   const std::size_t tiles = cuda::divide_up(rows, 64) * std::size_t{cuda::divide_up(columns, 64)};
   const std::size_t most = std::max<std::size_t>(1, inner / least_inner);
-  return static_cast<unsigned>(std::clamp<std::size_t>(wanted / tiles, 1, most));
+  return static_cast<unsigned>(
+      std::clamp<std::size_t>(wanted / std::max<std::size_t>(tiles, 1), 1, most));
 }
 
 /// Elements of `partial` of a product.
@@ -82,7 +87,8 @@ void multiply_on(Device& device, std::size_t rows, std::size_t columns, std::siz
 
 /// In so many parts the gradient of a bias is summed.
 constexpr std::size_t bias_parts(std::size_t positions, std::size_t stride) {
-  return std::clamp<std::size_t>(positions * stride / 1024, 1, 32);
+  return std::clamp<std::size_t>(positions * stride / 1024, 1,
+                                 std::min<std::size_t>(positions, 32));
 }
 
 /// dy goes back through the activation, and the bias gets its gradient. `partial`: for features *
@@ -198,7 +204,7 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
     return std::max({product_scratch(Filters, s.outputs, s.patch),
                      product_scratch(s.patch, Filters, s.outputs),
                      product_scratch(In::extents[2], s.inputs, s.taps * Filters),
-                     bias_parts(s.outputs / stride, stride) * Filters});
+                     bias_parts(s.positions, stride) * Filters});
   }
 
   template <class In, class T>
@@ -220,7 +226,7 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
     const std::size_t n = pass.x.stride();
     const Sizes s(sizes<In>(n));
     activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
-                        bias<Options.use_bias>(pass.gradients), s.outputs / n, Filters, n,
+                        bias<Options.use_bias>(pass.gradients), s.positions, Filters, n,
                         pass.temporary.data());
     multiply_on<cuda::ConvolutionWeights>(
         device, s.patch, Filters, s.outputs,
@@ -251,11 +257,12 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
     return Conv2D<Filters, Kernel, Activation, Options>::template size<In>(stride);
   }
   struct Sizes {
-    std::size_t taps, patch, outputs, inputs;
+    std::size_t taps, patch, positions, outputs, inputs;
     explicit constexpr Sizes(const kernels::ConvolutionSize& s)
         : taps(s.kernel_height * s.kernel_width),
           patch(taps * s.channels),
-          outputs(s.out_height * s.out_width * s.batch),
+          positions(s.out_height * s.out_width),
+          outputs(positions * s.batch),
           inputs(s.height * s.width * s.batch) {}
   };
 };
@@ -406,9 +413,7 @@ struct DeviceDropout : Dropout<Rate> {
 }  // namespace detail
 
 template <class Device, class... Layers>
-struct DeviceLayer<Device, Sequential<Layers...>> {
-  using Type = detail::DeviceSequential<Device, Layers...>;
-};
+struct DeviceLayer<Device, Sequential<Layers...>> : detail::DeviceSequential<Device, Layers...> {};
 template <class Device, std::size_t Units, class Activation, DenseOptions Options>
 struct DeviceLayer<Device, Dense<Units, Activation, Options>> {
   using Type = detail::DeviceDense<Device, Units, Activation, Options>;

@@ -58,15 +58,14 @@ struct On : DeviceLayer<Device, Net>::Type {
     const Staging<In> own(pass.scratch, pass.x.samples());
     write_step_input(pass.context);
     device.copy(own.x.data(), pass.x.data(), bytes(own.x));
-    device.replay(
-        key<In>(pass, pass.context.training ? Phase::training : Phase::inference, pass.weights),
-        [&] {
-          ForwardPass<T> inside = pass;
-          inside.x = own.x;
-          inside.y = own.y;
-          inside.scratch = own.layers;
-          Layers::template forward<In, T>(inside);
-        });
+    device.replay(key<In>(pass, pass.context.training ? Phase::training : Phase::inference, {}),
+                  [&] {
+                    ForwardPass<T> inside = pass;
+                    inside.x = own.x;
+                    inside.y = own.y;
+                    inside.scratch = own.layers;
+                    Layers::template forward<In, T>(inside);
+                  });
     device.copy(pass.y.data(), own.y.data(), bytes(own.y));
     device.synchronize();
   }
@@ -149,17 +148,19 @@ struct On : DeviceLayer<Device, Net>::Type {
   static std::uint64_t number(const void* pointer) {
     return reinterpret_cast<std::uintptr_t>(pointer);
   }
-  /// `written`: weights or gradients.
   template <class In, class Pass>
-  static cuda::GraphKey key(const Pass& pass, Phase phase, Slices<float> arrays) {
-    static constexpr char model{};
+  static cuda::GraphKey key(const Pass& pass, Phase phase, Slices<float> gradients) {
+    static char model{};
+    const auto first = [](Slices<float> arrays) {
+      return number(arrays.empty() ? nullptr : arrays[0].data());
+    };
     return {number(&model),
             static_cast<std::uint64_t>(phase),
-            number(pass.scratch.data()),
-            number(pass.temporary.data()),
+            number(pass.scratch.data()),  // temporary lies behind it
             pass.x.samples(),
-            number(arrays.empty() ? nullptr : arrays[0].data()),
-            number(pass.state.empty() ? nullptr : pass.state[0].data()),
+            first(pass.weights),
+            first(gradients),
+            first(pass.state),
             number(detail::step_input<Device>.data())};
   }
 

@@ -48,7 +48,7 @@ class AloneUpdater final : public Updater<T> {
       parts_.variables.update(parts_.variables.parameters().values().subspan(updated_, count),
                               parts_.workspace.gradients().values().subspan(updated_, count),
                               updated_, step_.rows(parts_.workspace.status().values()),
-                              step_.iteration, false);
+                              step_.iteration);
     updated_ = end;
   }
 
