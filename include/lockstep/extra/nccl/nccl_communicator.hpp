@@ -32,6 +32,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/mpi/watchdog.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
