@@ -5,13 +5,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: benchmarks/compare.sh step|models|layers|all_reduce [options]
+usage: benchmarks/compare.sh step|models|layers|inference|all_reduce [options]
 
 step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
          oneDNN's primitives, PyTorch and TensorFlow, one after the other, several rounds. Prints a Markdown table with a row for each target.
 models   The same for deeper models (benchmarks/deep_models.hpp), beside PyTorch and TensorFlow: two GPTs, one of them also beside
          llm.c, ResNet-20, a bidirectional LSTM; and on two processes beside PyTorch's DistributedDataParallel, with the memory that
          a process takes.
+inference
+         One prediction, a sample a call on one thread, beside onnxruntime and PyTorch. Real time, in microseconds.
 layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
 all_reduce
          Sums of float32 between processes and threads of this machine: lockstep, gloo, OpenMPI and the raw limits; and the step of the
@@ -28,12 +30,12 @@ other programs disturb little, with two of real time. A peer with several varian
                    alone; one of those in /proc/sys/net/ipv4/tcp_allowed_congestion_control
   --patience N     before each program on 2 cores wait up to N seconds for the machine to be idle (default: 20)
   --against FILE   a table that this has printed before: its figures beside these, by row and instruction set
-  --without PEER   onednn, torch, tensorflow, native, gloo, openmpi or llmc: leave it out
+  --without PEER   onednn, torch, tensorflow, native, gloo, openmpi, llmc or onnxruntime: leave it out
   --no-setup       do not install anything
   --help           this text
 
 Environment: CXX (default: g++), and CC (default: gcc) for llm.c; LOCKSTEP_TORCH_PYTHON and LOCKSTEP_TENSORFLOW_PYTHON, Pythons that
-have these; LOCKSTEP_LLMC, a checkout of llm.c; LOCKSTEP_MAX_ISA for lockstep.
+have these, and LOCKSTEP_ONNXRUNTIME_PYTHON; LOCKSTEP_LLMC, a checkout of llm.c; LOCKSTEP_MAX_ISA for lockstep.
 
 Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured,
 because a peer is missing or, on two cores, because other programs ran at the same time.
@@ -47,10 +49,10 @@ fail() {
 say() { echo "compare.sh: $*" >&2; }
 
 command='' rounds=3 patience=20 setup=1 variants=eager,channels_last congestion_control='' against=''
-declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1 [llmc]=1)
+declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1 [llmc]=1 [onnxruntime]=1)
 while (($#)); do
   case $1 in
-    step | models | layers | all_reduce) command=$1 ;;
+    step | models | layers | inference | all_reduce) command=$1 ;;
     --quick) rounds=1 ;;
     --torch-compile) variants+=,compile ;;
     --no-setup) setup=0 ;;
@@ -79,13 +81,15 @@ while (($#)); do
   esac
   shift
 done
-[[ -n $command ]] || fail 'say what to compare: step, models, layers or all_reduce (see --help)'
+[[ -n $command ]] || fail 'say what to compare: step, models, layers, inference or all_reduce (see --help)'
 ((rounds > 0)) || fail '--rounds needs at least 1'
 [[ $command == all_reduce || -z $congestion_control ]] || fail '--congestion-control goes with all_reduce'
 min_time=0.1
+[[ $command == inference ]] || with[onnxruntime]=0
 case $command in
   step) with[gloo]=0 with[openmpi]=0 with[llmc]=0 ;;
   models) with[gloo]=0 with[openmpi]=0 with[onednn]=0 with[native]=0 ;;
+  inference) with[onednn]=0 with[tensorflow]=0 with[native]=0 with[gloo]=0 with[openmpi]=0 with[llmc]=0 ;;
   layers) with[torch]=0 with[tensorflow]=0 with[native]=0 with[gloo]=0 with[openmpi]=0 with[llmc]=0 min_time=0.03 ;;
   all_reduce) with[onednn]=0 with[tensorflow]=0 with[native]=0 with[llmc]=0 ;;
 esac
@@ -93,13 +97,14 @@ esac
 # --- build ----------------------------------------------------------------------------------------
 
 if ((setup)); then
-  for peer in onednn torch tensorflow gloo openmpi llmc; do
+  for peer in onednn torch tensorflow gloo openmpi llmc onnxruntime; do
     ((with[$peer])) || continue
     benchmarks/peers/setup.sh "$peer" || say "goes on without what is missing for $peer"
   done
 fi
 torch_python=${LOCKSTEP_TORCH_PYTHON:-build/peers/torch/bin/python}
 tensorflow_python=${LOCKSTEP_TENSORFLOW_PYTHON:-build/peers/tensorflow/bin/python}
+onnxruntime_python=${LOCKSTEP_ONNXRUNTIME_PYTHON:-build/peers/onnxruntime/bin/python}
 export TORCHINDUCTOR_CACHE_DIR=$PWD/build/peers/inductor
 
 if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
@@ -182,6 +187,10 @@ if ((with[tensorflow])) && ! TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'imp
   with[tensorflow]=0
   say 'NOT MEASURED: TensorFlow, which is not installed'
 fi
+if ((with[onnxruntime])) && ! "$onnxruntime_python" -c 'import onnxruntime' 2>/dev/null; then
+  with[onnxruntime]=0
+  say 'NOT MEASURED: onnxruntime, which is not installed'
+fi
 if ((with[llmc])) && [[ ! -x build/peers/llmc_O3 || ! -x build/peers/llmc_Ofast ]]; then
   with[llmc]=0
   say 'NOT MEASURED: llm.c, which is not built (benchmarks/peers/setup.sh llmc)'
@@ -192,6 +201,32 @@ python_environment=(env MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_
 
 if [[ $command == all_reduce ]]; then
   source benchmarks/compare_all_reduce.sh
+  exit
+fi
+
+if [[ $command == inference ]]; then
+  build $own '' benchmark_inference
+  mkdir -p $own/onnx
+  : >"$results"
+  peer_inference() { # SERIES PYTHON MODULE
+    "$2" benchmarks/peers/inference.py "$3" $own/onnx 2>"$own/stderr.txt" |
+      awk -F, -v series="$1" '{ gsub(/"/, ""); print series ($2 == "" ? "" : " " $2) "," $1 "," $3 }' >>"$results" ||
+      { cat "$own/stderr.txt" >&2; fail "peers/inference.py failed"; }
+  }
+  for ((round = 1; round <= rounds; ++round)); do
+    say "round $round of $rounds"
+    $own/benchmarks/benchmark_inference 2000 1 $own/onnx >"$own/inference.txt" || fail 'benchmark_inference failed'
+    awk -F ' *[|] *' '/^[|] [a-z]/ { print "lockstep,inference/" $2 "," $3 }' "$own/inference.txt" >>"$results"
+    ((with[onnxruntime] == 0)) || peer_inference onnxruntime "$onnxruntime_python" onnxruntime
+    ((with[torch] == 0)) || peer_inference PyTorch "$torch_python" torch
+  done
+  isa=$(sed -n 's/^instruction set: //p' "$own/inference.txt")
+  describe_machine "; instruction set in force: $isa"
+  ((with[onnxruntime] == 0)) || echo "onnxruntime $("$onnxruntime_python" -c 'import onnxruntime; print(onnxruntime.__version__)')"
+  ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), eager and traced"
+  echo "$rounds rounds of 2000 calls"
+  echo
+  awk -F, -v isa="$isa" -v against="$against" -f benchmarks/compare_table.awk -f benchmarks/compare_inference.awk "$results"
   exit
 fi
 

@@ -1,7 +1,9 @@
 // What one prediction takes: Predictor, called by one thread and by several at once, a sample a
 // call; and samples a second in batches of 64. Prints a Markdown table.
 //
-// benchmark_inference [calls of each thread (default: 20000)] [threads (default: 2)]
+// benchmark_inference [calls of each thread (default: 20000)] [threads (default: 2)] [FOLDER]
+//
+// With FOLDER, it leaves the models there as ONNX files, for peers/inference.py.
 
 #include <algorithm>
 #include <barrier>
@@ -16,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/extra/onnx/export_onnx.hpp"
+#include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/saving/predictor.hpp"
 #include "models.hpp"
@@ -27,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A table's columns to one probability.
 struct Table {
-  static constexpr std::string_view name = "table, 30-32-1";
+  static constexpr std::string_view name = "table";
   using Net = ls::Sequential<ls::Input<30>, ls::Dense<32, ls::ReLU>, ls::Dense<1, ls::Sigmoid>>;
 };
 
@@ -53,8 +57,9 @@ std::vector<double> time_calls(const P& net, std::size_t calls, const std::vecto
 }
 
 template <class Subject>
-void measure(std::size_t calls, int threads) {
+void measure(std::size_t calls, int threads, const std::string& folder) {
   auto model = ls::compile<typename Subject::Net>({.seed = 1});
+  if (!folder.empty()) ls::export_onnx(model, folder + "/" + std::string(Subject::name) + ".onnx");
   const ls::Predictor net(model);
   using P = std::remove_cvref_t<decltype(net)>;
   const std::vector<float> x(P::input_size, 0.5F);
@@ -93,11 +98,14 @@ void measure(std::size_t calls, int threads) {
 int main(int argc, char** argv) {
   const auto calls = static_cast<std::size_t>(argc > 1 ? std::max(100, std::atoi(argv[1])) : 20000);
   const int threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 2;
+  const std::string folder = argc > 3 ? argv[3] : "";
   std::printf(
       "| | median, us | p99 | %d threads: median | p99 | samples/s in batches of 64 |\n"
       "|---|---|---|---|---|---|\n",
       threads);
-  measure<Table>(calls, threads);
-  measure<benchmarks::Mlp>(calls, threads);
-  measure<benchmarks::Cnn>(calls, threads);
+  measure<Table>(calls, threads, folder);
+  measure<benchmarks::Mlp>(calls, threads, folder);
+  measure<benchmarks::Cnn>(calls, threads, folder);
+  std::printf("\ninstruction set: %s\n",
+              std::string(ls::to_string(ls::kernels::instruction_set())).c_str());
 }

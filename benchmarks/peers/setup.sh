@@ -3,7 +3,7 @@
 # is missing. On a bare Debian or Ubuntu machine it installs the compiler and lockstep's own
 # dependencies, too.
 #
-#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc]
+#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc] [onnxruntime]
 #
 # Without arguments, all of them:
 #
@@ -12,6 +12,7 @@
 #   torch       PyTorch for CPUs in a virtual environment, build/peers/torch. Set
 #               LOCKSTEP_TORCH_PYTHON to use a Python that has it already
 #   tensorflow  likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON
+#   onnxruntime likewise, build/peers/onnxruntime and LOCKSTEP_ONNXRUNTIME_PYTHON
 #   gloo        Debian's libgloo-dev (0.5)
 #   openmpi     Debian's libopenmpi-dev and openmpi-bin (4.1)
 #   llmc        llm.c from GitHub, build/peers/llm.c, and two programs of llmc_step.c and its
@@ -92,6 +93,10 @@ setup_tensorflow() {
   setup_python TensorFlow tensorflow "${LOCKSTEP_TENSORFLOW_PYTHON:-}" '' tensorflow-cpu==2.18.0
 }
 
+setup_onnxruntime() {
+  setup_python onnxruntime onnxruntime "${LOCKSTEP_ONNXRUNTIME_PYTHON:-}" '' onnxruntime==1.32.0 numpy
+}
+
 # (The other flags are those of llm.c's Makefile.)
 setup_llmc() {
   local commit=f1e2ace651495b74ae22d45d1723443fd00ecd3a url=https://github.com/karpathy/llm.c
@@ -117,7 +122,7 @@ setup_llmc() {
 }
 
 ./quickstart.sh install >&2 || lacks 'what ./quickstart.sh needs'
-(($#)) || set -- onednn torch tensorflow gloo openmpi llmc
+(($#)) || set -- onednn torch tensorflow gloo openmpi llmc onnxruntime
 for peer in "$@"; do
   case $peer in
     onednn) setup_onednn ;;
@@ -126,8 +131,9 @@ for peer in "$@"; do
     gloo) setup_packages libgloo-dev ;;
     openmpi) setup_packages libopenmpi-dev openmpi-bin ;;
     llmc) setup_llmc ;;
+    onnxruntime) setup_onnxruntime ;;
     *)
-      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi, llmc)"
+      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi, llmc, onnxruntime)"
       exit 2
       ;;
   esac

@@ -91,6 +91,7 @@ void check_all() {
     for (const std::size_t inputs : {1u, 6u, 128u, 131u, 400u})
       for (const std::size_t units : {1u, 10u, 16u, 40u, 513u})
         check_dense<T>(samples, inputs, units, units % 2 == 0, finishes[inputs % 2]);
+  check_dense<T>(1, 2100, 513, true, finishes[0]);  // weights of more than a cache
   // Sums of one block and of several, of more than 16 runs; dilated, strided, padded, in groups.
   for (const std::size_t filters : {1u, 6u, 16u, 70u})
     for (const std::size_t channels : {1u, 3u, 50u}) {
