@@ -46,7 +46,10 @@ struct DeviceSequential {
 
 /// What changes from step to step, where kernels read it.
 template <class Device>
-inline thread_local Buffer step_input;
+[[nodiscard]] Buffer& step_input() {
+  static thread_local Buffer buffer;
+  return buffer;
+}
 
 template <class A>
 struct DeviceFunction {
@@ -397,7 +400,7 @@ struct DeviceDropout : Dropout<Rate> {
     if (!pass.context.training)
       return device.copy(pass.y.data(), pass.x.data(), In::size * n * sizeof(T));
     device.launch(
-        cuda::Drop{reinterpret_cast<const cuda::StepInput*>(step_input<Device>.data()),
+        cuda::Drop{reinterpret_cast<const cuda::StepInput*>(step_input<Device>().data()),
                    pass.context.layer, static_cast<cuda::Index>(std::round(Rate.value * 0x1p32)),
                    static_cast<float>(kept_scale(Rate.value)), static_cast<unsigned>(In::size),
                    static_cast<unsigned>(pass.x.samples()), static_cast<unsigned>(n), pass.x.data(),

@@ -161,12 +161,12 @@ struct On : DeviceLayer<Device, Net>::Type {
             first(pass.weights),
             first(gradients),
             first(pass.state),
-            number(detail::step_input<Device>.data())};
+            number(detail::step_input<Device>().data())};
   }
 
   static void write_step_input(const StepContext& context) {
     if (!context.training) return;
-    Buffer& input = detail::step_input<Device>;
+    Buffer& input = detail::step_input<Device>();
     const std::size_t numbers = 2 + context.sample_indices.size();
     if (input.size() < numbers * sizeof(std::uint64_t))
       input = Device::instance().allocate_for_host(numbers * sizeof(std::uint64_t));
