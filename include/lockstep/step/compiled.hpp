@@ -56,7 +56,8 @@ class Compiled final : public Program<T> {
                              .target_advice = target_advice(),
                              .has_several_losses = detail::has_parts<LossType>,
                              .positions = positions_of<Out>},
-                    .layers = layers()}),
+                    .layers = layers(),
+                    .device = device_of_net()}),
         loss_(std::move(loss_function)),
         optimizer_(std::move(optimizer_settings)),
         metrics_(std::move(metric_list)) {
@@ -112,12 +113,6 @@ class Compiled final : public Program<T> {
     return takers;
   }
 
-  [[nodiscard]] ComputeDevice* device() const override {
-    if constexpr (requires { Net::device(); })
-      return &Net::device();
-    else
-      return nullptr;
-  }
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override {
     return scratch_of<Net, In>(samples);
   }
@@ -202,6 +197,12 @@ class Compiled final : public Program<T> {
       return Net::template layers<In>;
     else
       return {};
+  }
+  static ComputeDevice* device_of_net() {
+    if constexpr (requires { Net::device(); })
+      return &Net::device();
+    else
+      return nullptr;
   }
   static constexpr std::string_view target_advice() {
     if constexpr (requires { LossType::target_advice; })

@@ -49,6 +49,7 @@ class Program {
     bool has_optimizer = true;
     DataSizes data{};
     std::span<const LayerInfo> layers{};  ///< empty where the network does not tell
+    ComputeDevice* device = nullptr;      ///< see device()
   };
   /// Calls f(position, y) for the outputs of the layers.
   using EachOutput = FunctionRef<void(std::size_t, const TensorView<const T>&)>;
@@ -71,7 +72,7 @@ class Program {
 
   /// What runs forward, backward and update; null: the processor. forward has finished when it
   /// returns, the other two after synchronize().
-  [[nodiscard]] virtual ComputeDevice* device() const { return nullptr; }
+  [[nodiscard]] ComputeDevice* device() const noexcept { return layout_.device; }
   /// Zeros, where the layers and the optimizer compute.
   [[nodiscard]] Buffer allocate(std::size_t bytes) const {
     return device() == nullptr ? Buffer(bytes) : device()->allocate(bytes);
