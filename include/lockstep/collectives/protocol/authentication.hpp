@@ -68,7 +68,7 @@ class Seal {
   Seal(ClusterSecret secret, std::string transcript)
       : secret_(std::move(secret)), transcript_(std::move(transcript)) {}
 
-  [[nodiscard]] std::string sealed(std::string_view role, std::string message) const {
+  [[nodiscard]] std::string sealed(std::string_view role, const std::string& message) const {
     return secret_.is_set() ? message + secret_.prove(role, transcript_ + message) : message;
   }
   /// Without the proof; nothing when it is wrong.
