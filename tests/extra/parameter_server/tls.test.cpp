@@ -277,8 +277,8 @@ TEST_SUITE("parameter server with tls") {
       const CapturedStderr captured;
       lsd::ListeningSocket listener(lsd::listen_for("127.0.0.1", "", 0));
       const std::string address = "127.0.0.1:" + std::to_string(listener.port());
-      const ls::ParameterServerOptions of_server{.timeout = 5s, .startup_timeout = 4s},
-          of_worker{.timeout = 5s, .startup_timeout = 1s};
+      const ls::ParameterServerOptions of_server{.timeout = 5s, .startup_timeout = 6s},
+          of_worker{.timeout = 5s, .startup_timeout = 3s};
       lockstep_test::Counter keeper;
       lsd::ParameterServer impostor(keeper, {.address = address}, of_server, instead, listener);
       std::thread serving([&] { CHECK_THROWS_AS(impostor.serve(), ls::CollectiveError); });
