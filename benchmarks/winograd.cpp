@@ -13,12 +13,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "lockstep/core/buffer.hpp"
+#include "kernel_timing.hpp"
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
@@ -29,28 +28,8 @@
 namespace {
 
 namespace kernels = lockstep::kernels;
-
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-/// Numbers in [-1, 1).
-class Array {
- public:
-  explicit Array(std::size_t size) : buffer_(size * sizeof(float)) {
-    std::uint32_t state = 1;
-    std::generate_n(data(), size, [&] {
-      state = state * 1664525u + 1013904223u;
-      return static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
-    });
-  }
-  [[nodiscard]] float* data() const { return reinterpret_cast<float*>(buffer_.data()); }
-
- private:
-  lockstep::Buffer buffer_;
-};
+using benchmarks::Array;
+using benchmarks::now;
 
 kernels::ConvolutionSize size_of(std::size_t image, std::size_t channels, std::size_t batch) {
   return {.height = image,

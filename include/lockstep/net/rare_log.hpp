@@ -12,7 +12,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Whoever waits says so after this time, and whenever it has passed again.
+/// A process that waits says so each time this interval has passed.
 inline constexpr std::chrono::seconds report_interval{5};
 
 /// "30 s", "1500 ms"

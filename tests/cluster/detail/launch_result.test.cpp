@@ -118,6 +118,6 @@ TEST_CASE("launch stage: without anything to wait for, the next one is due at on
   REQUIRE(stage.due().has_value());
   CHECK(*stage.due() == began + 1s);
   CHECK(stage.began() == began);
-  stage.enter(Stage::stopping, 5s);  // has a grace of its own
+  stage.enter(Stage::stopping, 5s);  // has its own grace period
   CHECK(*stage.due() == stage.began() + 5s);
 }

@@ -93,7 +93,7 @@ class PrefixedStream {
         mark != std::string_view::npos) {
       marked_ += line.substr(mark + mark_.size());
       marked_ += '\n';
-      line = line.substr(0, mark);  // what the program had written of a line of its own
+      line = line.substr(0, mark);  // the unfinished line that the program had printed
       if (line.empty()) return;
     }
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);

@@ -190,7 +190,7 @@ class FormationCallers {
 };
 
 /// Opens a port for the members of the next world, kept in `port`, and returns its "host:port".
-/// Each world has ports of its own: a process that still calls members of an older one reaches
+/// Each world has its own ports: a process that still calls members of an older one reaches
 /// none.
 [[nodiscard, gnu::cold]] inline std::string open_world_port(const std::string& address,
                                                             const CommunicationOptions& options,

@@ -55,7 +55,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// this collective and the others does not hold. All ranks get the same bits. What a maximum of NaN
 /// in a device's memory is, NCCL leaves open.
 ///
-/// A rank's device is the one whose number is that of the rank among those of its machine, modulo
+/// The device's number is the rank's place among the ranks of its machine (the local rank), modulo
 /// the number of devices.
 ///
 /// Failures are those of Tcp. Besides, all ranks throw when a call of one fails, or what it has

@@ -36,7 +36,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The communicator, on this rank's device, with a stream of its own. What fails is told to all
+/// The communicator on this rank's device, with its own stream. What fails is told to all
 /// ranks, and thrown, by the transport; the communicator is then aborted, which ends what still
 /// runs on the device. No call into CUDA or NCCL waits; one that does not return all the same ends
 /// the process, after the other ranks have been told.
