@@ -33,9 +33,9 @@ struct GruReset {
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + (s.units + unit) * s.stride() + s.column(i);
-      const T* const before = r.dropped + unit * s.stride() + s.before(i);
-      T* const to = r.inner + unit * s.stride() + s.column(i);
+      T* const gates = r.gates_of(i) + (s.units + unit) * s.batch();
+      const T* const before = r.before(r.dropped, i) + unit * s.batch();
+      T* const to = r.own(r.inner, i) + unit * s.batch();
       for (std::size_t b = 0; b < s.batch(); b += P::size) {
         const P reset = Recurrent::value(P(gates + b));
         reset.store(gates + b);
@@ -56,29 +56,28 @@ struct GruStep {
     using P = Pack<T, Isa::vector_bytes>;
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
-    const std::size_t stride = s.stride(), batch = s.batch(), next_gate = s.units * stride;
+    const std::size_t batch = s.batch(), next_gate = s.units * batch;
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + unit * stride + s.column(i);
-      T* const states = r.states + unit * stride;
+      const std::size_t row = unit * batch;
+      T* const gates = r.gates_of(i) + row;
       for (std::size_t b = 0; b < batch; b += P::size) {
         const P update = Recurrent::value(P(gates + b));
         P inside(gates + 2 * next_gate + b);
         if constexpr (ResetAfter) {
           const P reset = Recurrent::value(P(gates + next_gate + b));
           reset.store(gates + next_gate + b);
-          inside = multiply_add(reset, P(r.inner + unit * stride + s.column(i) + b), inside);
+          inside = multiply_add(reset, P(r.own(r.inner, i) + row + b), inside);
         }
         const P candidate = Activation::value(inside);
-        const P before(states + s.before(i) + b);
+        const P before(r.before(r.states, i) + row + b);
         P state = multiply_add(update, before, (P(T(1)) - update) * candidate);
         if (mask != nullptr) state = select(P(mask + b) != P(T(0)), state, before);
         update.store(gates + b);
         candidate.store(gates + 2 * next_gate + b);
-        state.store(states + s.after(i) + b);
+        state.store(r.after(r.states, i) + row + b);
         if (r.dropout != nullptr)
-          (state * P(r.dropout + unit * batch + b))
-              .store(r.dropped + unit * stride + s.after(i) + b);
+          (state * P(r.dropout + row + b)).store(r.after(r.dropped, i) + row + b);
       }
     }
   }
@@ -97,23 +96,22 @@ struct GruBackStep {
     using P = Pack<T, Isa::vector_bytes>;
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
-    const std::size_t stride = s.stride(), next_gate = s.units * stride;
+    const std::size_t batch = s.batch(), next_gate = s.units * batch;
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
-    const std::size_t following = i > 0 ? i - 1 : 0;
+    const std::size_t next = i > 0 ? i - 1 : 0;
     const P zero(T(0)), one(T(1));
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + unit * stride + s.column(i);
-      T* const gradients = r.gradients + unit * stride;
-      const T* const next = r.gates + unit * stride + s.column(following);
-      for (std::size_t b = 0; b < s.batch(); b += P::size) {
-        // (Steps of a row lie next to each other: no prefetcher sees them coming.)
+      const std::size_t row = unit * batch;
+      T* const gates = r.gates_of(i) + row;
+      for (std::size_t b = 0; b < batch; b += P::size) {
+        // (The prefetchers look for what follows, and the next step lies before this one.)
 #pragma GCC unroll 3
         for (std::size_t gate = 0; gate < 3; ++gate)
-          __builtin_prefetch(next + gate * next_gate + b);
-        __builtin_prefetch(gradients + s.column(following) + b);
+          __builtin_prefetch(r.gates_of(next) + row + gate * next_gate + b);
+        __builtin_prefetch(r.own(r.gradients, next) + row + b);
         const P update(gates + b), candidate(gates + 2 * next_gate + b);
-        const P before(r.states + unit * stride + s.before(i) + b);
-        const P gradient(gradients + s.column(i) + b);
+        const P before(r.before(r.states, i) + row + b);
+        const P gradient(r.own(r.gradients, i) + row + b);
         // A masked sample's gradient goes to the step before as it is.
         P used = gradient, past = gradient * update;
         if (mask != nullptr) {
@@ -125,13 +123,13 @@ struct GruBackStep {
         Recurrent::gradient(used * (before - candidate), update).store(gates + b);
         inside.store(gates + 2 * next_gate + b);
         if constexpr (ResetAfter) {
-          T* const inner = r.inner + unit * stride + s.column(i) + b;
+          T* const inner = r.own(r.inner, i) + row + b;
           const P reset(gates + next_gate + b);
           Recurrent::gradient(inside * P(inner), reset).store(gates + next_gate + b);
           (inside * reset).store(inner);
         }
         if (i > 0) {
-          T* const to = gradients + s.column(i - 1) + b;
+          T* const to = r.own(r.gradients, i - 1) + row + b;
           (P(to) + past).store(to);
         }
       }
@@ -151,18 +149,19 @@ struct GruBackReset {
     using P = Pack<T, Isa::vector_bytes>;
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
-    const std::size_t stride = s.stride(), batch = s.batch();
+    const std::size_t batch = s.batch();
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + (s.units + unit) * stride + s.column(i);
-      const T* const before = r.dropped + unit * stride + s.before(i);
+      const std::size_t row = unit * batch;
+      T* const gates = r.gates_of(i) + s.units * batch + row;
+      const T* const before = r.before(r.dropped, i) + row;
       for (std::size_t b = 0; b < batch; b += P::size) {
         const P reset(gates + b);
-        const P product(r.carry + unit * batch + b);
+        const P product(r.carry + row + b);
         Recurrent::gradient(product * P(before + b), reset).store(gates + b);
         if (i == 0) continue;
         P past = product * reset;
-        if (r.dropout != nullptr) past *= P(r.dropout + unit * batch + b);
-        T* const to = r.gradients + unit * stride + s.column(i - 1) + b;
+        if (r.dropout != nullptr) past *= P(r.dropout + row + b);
+        T* const to = r.own(r.gradients, i - 1) + row + b;
         (P(to) + past).store(to);
       }
     }
@@ -176,19 +175,19 @@ template <class T, bool ResetAfter, class Activation = TanhGate, class Recurrent
 void gru_forward(const Recurrence<T>& r) {
   const RecurrenceSize& s = r.size;
   const std::size_t u = s.units;
-  detail::clear_first_state(s, r.states);
-  detail::clear_first_state(s, r.dropped);
+  detail::clear_first_state(r, r.states);
+  detail::clear_first_state(r, r.dropped);
   for (std::size_t i = 0; i < s.steps; ++i) {
-    const T* const before = r.dropped + s.before(i);
+    const T* const before = r.before(r.dropped, i);
     detail::input_product(r, i);
     detail::recurrent_product<T>(r, i, 0, 2 * u, before, r.recurrent_bias);
     if constexpr (ResetAfter) {
-      multiply<T>({r.inner + s.column(i), u, s.batch(), s.stride()}, r.recurrent_kernel + 2 * u,
-                  before, u, {.a_row = 1, .a = 3 * u, .b = {s.stride()}},
+      multiply<T>({r.own(r.inner, i), u, s.batch(), s.batch()}, r.recurrent_kernel + 2 * u, before,
+                  u, {.a_row = 1, .a = 3 * u, .b = {s.batch()}},
                   r.recurrent_bias == nullptr ? nullptr : r.recurrent_bias + 2 * u);
     } else {
       dispatch(detail::GruReset<T, Recurrent>{r, i});
-      detail::recurrent_product<T>(r, i, 2 * u, u, r.inner + s.column(i));
+      detail::recurrent_product<T>(r, i, 2 * u, u, r.own(r.inner, i));
     }
     dispatch(detail::GruStep<T, ResetAfter, Activation, Recurrent>{r, i});
     if constexpr (!are_bounded<Activation, Recurrent>) detail::clear_step_padding(r, i);
@@ -202,15 +201,15 @@ void gru_backward(const Recurrence<T>& r) {
   const RecurrenceSize& s = r.size;
   const std::size_t u = s.units;
   for (std::size_t i = s.steps; i-- > 0;) {
-    const T* const gates = r.gates + s.column(i);
+    const T* const gates = r.gates_of(i);
     dispatch(detail::GruBackStep<T, ResetAfter, Activation, Recurrent>{r, i});
     if constexpr (!ResetAfter) {
-      detail::back_product<T>(r, 2 * u, u, gates + 2 * u * s.stride(), r.carry, s.batch());
+      detail::back_product<T>(r, 2 * u, u, gates + 2 * u * s.batch(), r.carry);
       dispatch(detail::GruBackReset<T, Recurrent>{r, i});
     }
     if (i == 0) continue;
     detail::back_to_state<T>(r, i, 0, 2 * u, gates);
-    if constexpr (ResetAfter) detail::back_to_state<T>(r, i, 2 * u, u, r.inner + s.column(i));
+    if constexpr (ResetAfter) detail::back_to_state<T>(r, i, 2 * u, u, r.own(r.inner, i));
   }
 }
 
@@ -219,21 +218,23 @@ template <class T, bool ResetAfter>
 void gru_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to) {
   const RecurrenceSize& s = r.size;
   const std::size_t u = s.units;
-  const T* const before = r.dropped + s.first_before();
+  const T* const before = r.dropped + u * s.first_before();
+  const auto deltas = [&](const T* data, std::size_t count, std::size_t features) {
+    return Deltas<T>{data, count, features, s.steps, s.batch()};
+  };
   const DeltaProduct<T> all[] = {{r.inputs, s.inputs, 3 * u, to.kernel, 3 * u},
                                  {before, u, 2 * u, to.recurrent_kernel, 3 * u}};
-  delta_products<T>(r.gates, 3 * u, s.columns(), s.stride(), all, to.bias, to.scratch);
+  delta_products<T>(deltas(r.gates, 3 * u, 3 * u), all, to.bias, to.scratch);
   T* const kernel_of_h = to.recurrent_kernel + 2 * u;
   if constexpr (ResetAfter) {
     if (to.recurrent_bias != nullptr) std::copy_n(to.bias, 2 * u, to.recurrent_bias);
     const DeltaProduct<T> of_h[] = {{before, u, u, kernel_of_h, 3 * u}};
-    delta_products<T>(r.inner, u, s.columns(), s.stride(), of_h,
+    delta_products<T>(deltas(r.inner, u, u), of_h,
                       to.recurrent_bias == nullptr ? nullptr : to.recurrent_bias + 2 * u,
                       to.scratch);
   } else {
     const DeltaProduct<T> of_h[] = {{r.inner, u, u, kernel_of_h, 3 * u}};
-    delta_products<T>(r.gates + 2 * u * s.stride(), u, s.columns(), s.stride(), of_h, nullptr,
-                      to.scratch);
+    delta_products<T>(deltas(r.gates + 2 * u * s.batch(), u, 3 * u), of_h, nullptr, to.scratch);
   }
 }
 

@@ -38,34 +38,35 @@ struct LstmStep {
     using P = Pack<T, Isa::vector_bytes>;
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
-    const std::size_t stride = s.stride(), batch = s.batch(), next_gate = s.units * stride;
+    const std::size_t batch = s.batch(), next_gate = s.units * batch;
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + unit * stride + s.column(i);
-      T* const states = r.states + unit * stride;
-      T* const cells = r.inner + unit * stride;
+      const std::size_t row = unit * batch;
+      T* const gates = r.gates_of(i) + row;
+      const T* const cells_before = r.before(r.inner, i) + row;
+      T* const cells = r.after(r.inner, i) + row;
+      T* const states = r.after(r.states, i) + row;
       for (std::size_t b = 0; b < batch; b += P::size) {
         const P input = Recurrent::value(P(gates + b));
         const P forget = Recurrent::value(P(gates + next_gate + b));
         const P candidate = Activation::value(P(gates + 2 * next_gate + b));
         const P output = Recurrent::value(P(gates + 3 * next_gate + b));
-        const P cell_before(cells + s.before(i) + b);
+        const P cell_before(cells_before + b);
         P cell = multiply_add(forget, cell_before, input * candidate);
         P state = output * Activation::value(cell);
         if (mask != nullptr) {
           const typename P::Mask counts = P(mask + b) != P(T(0));
           cell = select(counts, cell, cell_before);
-          state = select(counts, state, P(states + s.before(i) + b));
+          state = select(counts, state, P(r.before(r.states, i) + row + b));
         }
         input.store(gates + b);
         forget.store(gates + next_gate + b);
         candidate.store(gates + 2 * next_gate + b);
         output.store(gates + 3 * next_gate + b);
-        cell.store(cells + s.after(i) + b);
-        state.store(states + s.after(i) + b);
+        cell.store(cells + b);
+        state.store(states + b);
         if (r.dropout != nullptr)
-          (state * P(r.dropout + unit * batch + b))
-              .store(r.dropped + unit * stride + s.after(i) + b);
+          (state * P(r.dropout + row + b)).store(r.after(r.dropped, i) + row + b);
       }
     }
   }
@@ -84,31 +85,32 @@ struct LstmBackStep {
     using P = Pack<T, Isa::vector_bytes>;
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
-    const std::size_t stride = s.stride(), batch = s.batch(), next_gate = s.units * stride;
+    const std::size_t batch = s.batch(), next_gate = s.units * batch;
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
-    const std::size_t following = i > 0 ? i - 1 : 0;
+    const std::size_t next = i > 0 ? i - 1 : 0;
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + unit * stride + s.column(i);
-      const T* const cells = r.inner + unit * stride;
-      T* const gradients = r.gradients + unit * stride;
-      T* const carry = r.carry + unit * batch;
-      const T* const next = r.gates + unit * stride + s.column(following);
+      const std::size_t row = unit * batch;
+      T* const gates = r.gates_of(i) + row;
+      const T* const cells_before = r.before(r.inner, i) + row;
+      const T* const cells = r.after(r.inner, i) + row;
+      const T* const gradients = r.own(r.gradients, i) + row;
+      T* const carry = r.carry + row;
       for (std::size_t b = 0; b < batch; b += P::size) {
         const P input(gates + b), forget(gates + next_gate + b),
             candidate(gates + 2 * next_gate + b), output(gates + 3 * next_gate + b);
-        // (Steps of a row lie next to each other: no prefetcher sees them coming.)
+        // (The prefetchers look for what follows, and the next step lies before this one.)
 #pragma GCC unroll 4
         for (std::size_t gate = 0; gate < 4; ++gate)
-          __builtin_prefetch(next + gate * next_gate + b);
-        __builtin_prefetch(cells + s.before(following) + b);
-        __builtin_prefetch(gradients + s.column(following) + b);
-        const P state_gradient(gradients + s.column(i) + b);
+          __builtin_prefetch(r.gates_of(next) + row + gate * next_gate + b);
+        __builtin_prefetch(r.before(r.inner, next) + row + b);
+        __builtin_prefetch(r.own(r.gradients, next) + row + b);
+        const P state_gradient(gradients + b);
         const P old_carry(carry + b);
-        const P squashed = Activation::value(P(cells + s.after(i) + b));
+        const P squashed = Activation::value(P(cells + b));
         const P cell_gradient =
             add_gradient<Activation>(state_gradient * output, squashed, old_carry);
         P d_input = Recurrent::gradient(cell_gradient * candidate, input);
-        P d_forget = Recurrent::gradient(cell_gradient * P(cells + s.before(i) + b), forget);
+        P d_forget = Recurrent::gradient(cell_gradient * P(cells_before + b), forget);
         P d_candidate = Activation::gradient(cell_gradient * input, candidate);
         P d_output = Recurrent::gradient(state_gradient * squashed, output);
         P new_carry = cell_gradient * forget;
@@ -121,7 +123,7 @@ struct LstmBackStep {
           d_output = select(counts, d_output, zero);
           new_carry = select(counts, new_carry, old_carry);
           if (i > 0) {
-            T* const before = gradients + s.column(i - 1) + b;
+            T* const before = r.own(r.gradients, i - 1) + row + b;
             (P(before) + select(counts, zero, state_gradient)).store(before);
           }
         }
@@ -140,12 +142,12 @@ struct LstmBackStep {
 /// Leaves h in r.states, c in r.inner, the gates in r.gates. recurrent_bias is not used.
 template <class T, class Activation = TanhGate, class Recurrent = LogisticGate>
 void lstm_forward(const Recurrence<T>& r) {
-  detail::clear_first_state(r.size, r.states);
-  detail::clear_first_state(r.size, r.dropped);
-  detail::clear_first_state(r.size, r.inner);
+  detail::clear_first_state(r, r.states);
+  detail::clear_first_state(r, r.dropped);
+  detail::clear_first_state(r, r.inner);
   for (std::size_t i = 0; i < r.size.steps; ++i) {
     detail::input_product(r, i);
-    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.dropped + r.size.before(i));
+    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.before(r.dropped, i));
     dispatch(detail::LstmStep<T, Activation, Recurrent>{r, i});
     if constexpr (!are_bounded<Activation, Recurrent>) detail::clear_step_padding(r, i, r.inner);
   }
@@ -158,7 +160,7 @@ void lstm_backward(const Recurrence<T>& r) {
   std::fill_n(r.carry, r.size.units * r.size.batch(), T(0));
   for (std::size_t i = r.size.steps; i-- > 0;) {
     dispatch(detail::LstmBackStep<T, Activation, Recurrent>{r, i});
-    if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates + r.size.column(i));
+    if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates_of(i));
   }
 }
 

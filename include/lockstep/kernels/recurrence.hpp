@@ -13,10 +13,9 @@
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/transpose.hpp"
 
-// A recurrence runs step by step, over all samples at once. Its arrays are [feature][step][sample]
-// (see time_major.hpp): all steps of a feature are one row, so that whatever does not depend on the
-// step before (products with inputs, all gradients of weights) is one product over all of them.
-// Arrays of states have one step more than there are: the state before the first, which is zero.
+// A recurrence runs step by step, over all samples at once. Its arrays are [step][feature][sample]:
+// what one step reads and writes lies in a few runs of memory. Arrays of states have one step more
+// than there are: the state before the first, which is zero.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -66,17 +65,17 @@ struct RecurrenceSize {
 
   [[nodiscard]] constexpr std::size_t batch() const noexcept { return padded_columns(samples); }
   [[nodiscard]] constexpr std::size_t columns() const noexcept { return steps * batch(); }
-  /// From row to row of each array. An odd number of 16 elements: with a power of two, the rows of
-  /// one step would all fall into one set of the caches.
-  [[nodiscard]] constexpr std::size_t stride() const noexcept {
-    return ((steps + 1) * batch() / 16 | 1) * 16;
+  /// Of an array of states.
+  [[nodiscard]] constexpr std::size_t state_columns() const noexcept {
+    return (steps + 1) * batch();
   }
 
   /// The step that is number `i` in the order of computation.
   [[nodiscard]] constexpr std::size_t step(std::size_t i) const noexcept {
     return reverse ? steps - 1 - i : i;
   }
-  /// Where its columns begin: in arrays of states, the state before it and its own.
+  /// Where it begins in an array of one feature, and in arrays of states the state before it and
+  /// its own; with more features, as many times that.
   [[nodiscard]] constexpr std::size_t column(std::size_t i) const noexcept {
     return step(i) * batch();
   }
@@ -91,15 +90,9 @@ struct RecurrenceSize {
     return reverse ? batch() : 0;
   }
   [[nodiscard]] constexpr std::size_t first_after() const noexcept { return reverse ? 0 : batch(); }
-
-  /// Steps whose products with the inputs are computed together, just before the recurrence wants
-  /// them.
-  [[nodiscard]] constexpr std::size_t steps_at_once() const noexcept {
-    return std::max<std::size_t>(1, 64 / std::max<std::size_t>(batch(), 1));
-  }
 };
 
-/// The arrays of a recurrence. Those over steps are [feature][stride()].
+/// The arrays of a recurrence. Those over steps are [step][feature][batch()].
 template <class T>
 struct Recurrence {
   RecurrenceSize size;
@@ -123,6 +116,23 @@ struct Recurrence {
   T* product = nullptr;    ///< [units][batch()], for backward with dropout
 
   [[nodiscard]] constexpr std::size_t rows() const noexcept { return size.gates * size.units; }
+  /// The gates of step number i; of an array of `units` features, its own and, of states, those
+  /// before and after it.
+  [[nodiscard]] T* gates_of(std::size_t i) const noexcept {
+    return gates + rows() * size.column(i);
+  }
+  template <class U>
+  [[nodiscard]] U* own(U* array, std::size_t i) const noexcept {
+    return array + size.units * size.column(i);
+  }
+  template <class U>
+  [[nodiscard]] U* before(U* array, std::size_t i) const noexcept {
+    return array + size.units * size.before(i);
+  }
+  template <class U>
+  [[nodiscard]] U* after(U* array, std::size_t i) const noexcept {
+    return array + size.units * size.after(i);
+  }
 };
 
 namespace detail {
@@ -136,54 +146,50 @@ void clear_step_padding(const Recurrence<T>& r, std::size_t i, T* cells = nullpt
   const std::size_t pads = s.batch() - s.samples;
   if (pads == 0) return;
   for (std::size_t row = 0; row < r.rows(); ++row)
-    std::fill_n(r.gates + row * s.stride() + s.column(i) + s.samples, pads, T(0));
+    std::fill_n(r.gates_of(i) + row * s.batch() + s.samples, pads, T(0));
   for (T* const states : {r.states, r.dropped, cells})
     for (std::size_t unit = 0; states != nullptr && unit < s.units; ++unit)
-      std::fill_n(states + unit * s.stride() + s.after(i) + s.samples, pads, T(0));
+      std::fill_n(r.after(states, i) + unit * s.batch() + s.samples, pads, T(0));
 }
 
 /// Sets to zero the state before the first step.
 template <class T>
-void clear_first_state(const RecurrenceSize& size, T* states) {
-  for (std::size_t unit = 0; unit < size.units; ++unit)
-    std::fill_n(states + unit * size.stride() + size.before(0), size.batch(), T(0));
+void clear_first_state(const Recurrence<T>& r, T* states) {
+  std::fill_n(r.before(states, 0), r.size.units * r.size.batch(), T(0));
 }
 
-/// gates = bias + kernel * inputs, for the steps from number i on in the order of computation: as
-/// many as are computed together, when i is the first of them.
+/// gates = bias + kernel * inputs, for step number i.
 template <class T>
 void input_product(const Recurrence<T>& r, std::size_t i) {
   const RecurrenceSize& s = r.size;
-  if (i % s.steps_at_once() != 0) return;
-  const std::size_t count = std::min(s.steps_at_once(), s.steps - i);
-  const std::size_t column = std::min(s.column(i), s.column(i + count - 1));
-  multiply<T>({r.gates + column, r.rows(), count * s.batch(), s.stride()}, r.kernel,
-              r.inputs + column, s.inputs, {.a_row = 1, .a = r.rows(), .b = {s.stride()}}, r.bias);
+  multiply<T>({r.gates_of(i), r.rows(), s.batch(), s.batch()}, r.kernel,
+              r.inputs + s.inputs * s.column(i), s.inputs,
+              {.a_row = 1, .a = r.rows(), .b = {s.batch()}}, r.bias);
 }
 
-/// Rows of gates from `first` on += bias + recurrent kernel * from, which is [units][stride()].
+/// Rows of step number i's gates from `first` on += bias + recurrent kernel * from, which is
+/// [units][batch()].
 template <class T>
 void recurrent_product(const Recurrence<T>& r, std::size_t i, std::size_t first, std::size_t rows,
                        const T* from, const T* bias = nullptr) {
-  const RecurrenceSize& s = r.size;
-  multiply_onto<T>({r.gates + first * s.stride() + s.column(i), rows, s.batch(), s.stride()},
-                   r.recurrent_kernel + first, from, s.units,
-                   {.a_row = 1, .a = r.rows(), .b = {s.stride()}}, bias);
+  const std::size_t batch = r.size.batch();
+  multiply_onto<T>({r.gates_of(i) + first * batch, rows, batch, batch}, r.recurrent_kernel + first,
+                   from, r.size.units, {.a_row = 1, .a = r.rows(), .b = {batch}}, bias);
 }
 
-/// to[units][...] = recurrent kernel * gates, for `rows` of its columns from `first` on.
+/// to[units][batch()] = recurrent kernel * gates, for `rows` of its columns from `first` on.
 template <class T>
 void back_product(const Recurrence<T>& r, std::size_t first, std::size_t rows, const T* gates,
-                  T* to, std::size_t to_stride, bool onto = false) {
-  multiply_blocks<T>({to, r.size.units, r.size.batch(), to_stride}, r.recurrent_kernel + first,
-                     gates, rows, {.a_row = r.rows(), .a = 1, .b = {r.size.stride()}},
-                     {onto, nullptr}, {});
+                  T* to, bool onto = false) {
+  const std::size_t batch = r.size.batch();
+  multiply_blocks<T>({to, r.size.units, batch, batch}, r.recurrent_kernel + first, gates, rows,
+                     {.a_row = r.rows(), .a = 1, .b = {batch}}, {onto, nullptr}, {});
 }
 
-/// to[unit][sample] += from * factors, for kernels::dispatch.
+/// to += from * factors, for kernels::dispatch.
 template <class T>
 struct AddScaled {
-  std::size_t rows, columns, to_step;
+  std::size_t count;
   const T* from;
   const T* factors;
   T* to;
@@ -191,12 +197,8 @@ struct AddScaled {
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
-    for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t i = 0; i < columns; i += P::size) {
-        T* const place = to + row * to_step + i;
-        multiply_add(P(from + row * columns + i), P(factors + row * columns + i), P(place))
-            .store(place);
-      }
+    for (std::size_t i = 0; i < count; i += P::size)
+      multiply_add(P(from + i), P(factors + i), P(to + i)).store(to + i);
   }
 };
 
@@ -204,29 +206,39 @@ struct AddScaled {
 template <class T>
 void back_to_state(const Recurrence<T>& r, std::size_t i, std::size_t first, std::size_t rows,
                    const T* gates) {
-  T* const to = r.gradients + r.size.column(i - 1);
+  T* const to = r.own(r.gradients, i - 1);
   if (r.dropout == nullptr) {
-    back_product(r, first, rows, gates, to, r.size.stride(), true);
+    back_product(r, first, rows, gates, to, true);
     return;
   }
-  back_product(r, first, rows, gates, r.product, r.size.batch());
-  dispatch(AddScaled<T>{r.size.units, r.size.batch(), r.size.stride(), r.product, r.dropout, to});
+  back_product(r, first, rows, gates, r.product);
+  dispatch(AddScaled<T>{r.size.units * r.size.batch(), r.product, r.dropout, to});
 }
 
 }  // namespace detail
 
-/// One of the products of transposed deltas: to[i][j] = sum over columns of a[i][column] *
-/// delta[j][column], for the first `columns` of the deltas.
+/// Deltas of each step, [step][features][batch], of which the first `count` features are wanted.
+template <class T>
+struct Deltas {
+  const T* data = nullptr;
+  std::size_t count = 0;
+  std::size_t features = 0;
+  std::size_t steps = 0;
+  std::size_t batch = 0;
+};
+
+/// One of the products of transposed deltas: to[i][j] = sum over steps and samples of
+/// a[step][i][sample] * delta[step][j][sample], for the first `columns` of the deltas.
 template <class T>
 struct DeltaProduct {
-  const T* a = nullptr;  ///< [rows][stride of the deltas]
+  const T* a = nullptr;  ///< [step][rows][batch]
   std::size_t rows = 0;
   std::size_t columns = 0;
   T* to = nullptr;
   std::size_t to_step = 0;
 };
 
-/// Columns of deltas that are transposed together.
+/// Samples of deltas, of one step or several, that are transposed together.
 inline constexpr std::size_t delta_columns_at_once = 2 * inner_block;
 
 /// Elements of scratch that delta_products needs for so many deltas.
@@ -234,32 +246,64 @@ inline constexpr std::size_t delta_columns_at_once = 2 * inner_block;
   return transposed_size(deltas, delta_columns_at_once);
 }
 
-/// All products of `count` rows of deltas of so many columns, and their sums: bias_gradient[j] =
-/// sum over columns of delta[j][column]; null: not wanted.
+namespace detail {
+
+/// Calls f(step, first sample, samples, samples so far) for the runs within a step of [begin, end),
+/// which counts the samples of all steps.
+template <class F>
+void each_run(std::size_t begin, std::size_t end, std::size_t batch, const F& f) {
+  for (std::size_t i = begin; i < end;) {
+    const std::size_t first = i % batch, count = std::min(batch - first, end - i);
+    f(i / batch, first, count, i - begin);
+    i += count;
+  }
+}
+
+}  // namespace detail
+
+/// All products of the deltas, and their sums: bias_gradient[j] = sum over steps and samples of
+/// delta[step][j][sample]; null: not wanted.
 template <class T>
-void delta_products(const T* deltas, std::size_t count, std::size_t columns, std::size_t stride,
-                    std::span<const DeltaProduct<T>> products, T* bias_gradient, T* scratch) {
+void delta_products(const Deltas<T>& deltas, std::span<const DeltaProduct<T>> products,
+                    T* bias_gradient, T* scratch) {
+  const std::size_t count = deltas.count, batch = deltas.batch, columns = deltas.steps * batch;
   if (bias_gradient != nullptr) std::fill_n(bias_gradient, count, T(0));
   std::size_t column = 0;
   do {
     const std::size_t width = std::min(delta_columns_at_once, columns - column);
     const Panels panels = transposed_panels(count, width);
-    dispatch(
-        Transpose<T>{{deltas + column, deltas + column}, count, width, scratch, panels, stride});
+    detail::each_run(column, column + width, batch,
+                     [&](std::size_t step, std::size_t first, std::size_t n, std::size_t done) {
+                       const T* const from = deltas.data + step * deltas.features * batch + first;
+                       dispatch(Transpose<T>{
+                           {from, from}, count, n, scratch + done * panels.step, panels, batch});
+                     });
     if (bias_gradient != nullptr)
       dispatch(ColumnSums<T>{scratch, width, count, panels, bias_gradient});
-    for (const DeltaProduct<T>& product : products)
-      multiply_blocks<T>({product.to, product.rows, product.columns, product.to_step},
-                         product.a + column, scratch, width, {.a_row = stride, .a = 1, .b = panels},
-                         {column > 0, nullptr}, {});
+    for (std::size_t done = 0; done < std::max<std::size_t>(width, 1); done += inner_block)
+      for (const DeltaProduct<T>& product : products) {
+        Segment<T> segments[inner_block / 16];
+        std::size_t runs = 0;
+        detail::each_run(
+            column + done, column + std::min(done + inner_block, width), batch,
+            [&](std::size_t step, std::size_t first, std::size_t n, std::size_t before) {
+              segments[runs++] = {product.a + step * product.rows * batch + first,
+                                  scratch + (done + before) * panels.step, n};
+            });
+        dispatch(ProductBlock<T>{{product.to, product.rows, product.columns, product.to_step},
+                                 segments,
+                                 runs,
+                                 {.a_row = batch, .a = 1, .b = panels},
+                                 {.sums = column + done > 0},
+                                 {}});
+      }
     column += width;
   } while (column < columns);
 }
 
-LOCKSTEP_EXTERN(void delta_products<float>(const float*, std::size_t, std::size_t, std::size_t,
+LOCKSTEP_EXTERN(void delta_products<float>(const Deltas<float>&,
                                            std::span<const DeltaProduct<float>>, float*, float*));
-LOCKSTEP_EXTERN_DOUBLE(void delta_products<double>(const double*, std::size_t, std::size_t,
-                                                   std::size_t,
+LOCKSTEP_EXTERN_DOUBLE(void delta_products<double>(const Deltas<double>&,
                                                    std::span<const DeltaProduct<double>>, double*,
                                                    double*));
 
@@ -279,17 +323,20 @@ void recurrent_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to
   const RecurrenceSize& s = r.size;
   const DeltaProduct<T> products[] = {
       {r.inputs, s.inputs, r.rows(), to.kernel, r.rows()},
-      {r.dropped + s.first_before(), s.units, r.rows(), to.recurrent_kernel, r.rows()}};
-  delta_products<T>(r.gates, r.rows(), s.columns(), s.stride(), products, to.bias, to.scratch);
+      {r.dropped + s.units * s.first_before(), s.units, r.rows(), to.recurrent_kernel, r.rows()}};
+  delta_products<T>({r.gates, r.rows(), r.rows(), s.steps, s.batch()}, products, to.bias,
+                    to.scratch);
 }
 
-/// The gradient of the inputs, to [inputs][stride()], which may be where they were; `onto`: it is
-/// added to what is there. After recurrent_gradients.
+/// The gradient of the inputs, to [step][inputs][batch()], which may be where they were; `onto`: it
+/// is added to what is there. After recurrent_gradients.
 template <class T>
 void recurrent_input_gradient(const Recurrence<T>& r, T* to, bool onto) {
   const RecurrenceSize& s = r.size;
-  multiply_blocks<T>({to, s.inputs, s.columns(), s.stride()}, r.kernel, r.gates, r.rows(),
-                     {.a_row = r.rows(), .a = 1, .b = {s.stride()}}, {onto, nullptr}, {});
+  for (std::size_t i = 0; i < s.steps; ++i)
+    multiply_blocks<T>({to + s.inputs * s.column(i), s.inputs, s.batch(), s.batch()}, r.kernel,
+                       r.gates_of(i), r.rows(), {.a_row = r.rows(), .a = 1, .b = {s.batch()}},
+                       {onto, nullptr}, {});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -26,20 +26,19 @@ struct SimpleStep {
     using P = Pack<T, Isa::vector_bytes>;
     const Recurrence<T> r = recurrence;
     const RecurrenceSize s = r.size;
-    const std::size_t stride = s.stride(), batch = s.batch();
+    const std::size_t batch = s.batch();
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + unit * stride + s.column(i);
-      T* const states = r.states + unit * stride;
+      const std::size_t row = unit * batch;
+      T* const gates = r.gates_of(i) + row;
       for (std::size_t b = 0; b < batch; b += P::size) {
         P state = Activation::value(P(gates + b));
         state.store(gates + b);
         if (mask != nullptr)
-          state = select(P(mask + b) != P(T(0)), state, P(states + s.before(i) + b));
-        state.store(states + s.after(i) + b);
+          state = select(P(mask + b) != P(T(0)), state, P(r.before(r.states, i) + row + b));
+        state.store(r.after(r.states, i) + row + b);
         if (r.dropout != nullptr)
-          (state * P(r.dropout + unit * batch + b))
-              .store(r.dropped + unit * stride + s.after(i) + b);
+          (state * P(r.dropout + row + b)).store(r.after(r.dropped, i) + row + b);
       }
     }
   }
@@ -58,18 +57,18 @@ struct SimpleBackStep {
     const RecurrenceSize s = r.size;
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
     for (std::size_t unit = 0; unit < s.units; ++unit) {
-      T* const gates = r.gates + unit * s.stride() + s.column(i);
-      T* const gradients = r.gradients + unit * s.stride();
+      const std::size_t row = unit * s.batch();
+      T* const gates = r.gates_of(i) + row;
       for (std::size_t b = 0; b < s.batch(); b += P::size) {
         const P gate(gates + b);
-        const P gradient(gradients + s.column(i) + b);
+        const P gradient(r.own(r.gradients, i) + row + b);
         P inside = Activation::gradient(gradient, gate);
         if (mask != nullptr) {
           const typename P::Mask counts = P(mask + b) != P(T(0));
           const P zero(T(0));
           inside = select(counts, inside, zero);
           if (i > 0) {
-            T* const before = gradients + s.column(i - 1) + b;
+            T* const before = r.own(r.gradients, i - 1) + row + b;
             (P(before) + select(counts, zero, gradient)).store(before);
           }
         }
@@ -84,11 +83,11 @@ struct SimpleBackStep {
 /// Leaves h in r.states, and in r.gates what backward needs.
 template <class T, class Activation = TanhGate>
 void simple_rnn_forward(const Recurrence<T>& r) {
-  detail::clear_first_state(r.size, r.states);
-  detail::clear_first_state(r.size, r.dropped);
+  detail::clear_first_state(r, r.states);
+  detail::clear_first_state(r, r.dropped);
   for (std::size_t i = 0; i < r.size.steps; ++i) {
     detail::input_product(r, i);
-    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.dropped + r.size.before(i));
+    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.before(r.dropped, i));
     dispatch(detail::SimpleStep<T, Activation>{r, i});
     if constexpr (!are_bounded<Activation>) detail::clear_step_padding(r, i);
   }
@@ -100,7 +99,7 @@ template <class T, class Activation = TanhGate>
 void simple_rnn_backward(const Recurrence<T>& r) {
   for (std::size_t i = r.size.steps; i-- > 0;) {
     dispatch(detail::SimpleBackStep<T, Activation>{r, i});
-    if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates + r.size.column(i));
+    if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates_of(i));
   }
 }
 

@@ -13,16 +13,18 @@
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 /// A batch of sequences in two layouts. By tokens, as layers see it: [feature][sample][step]. By
-/// time: [feature][step][sample], where the samples of a step are padded to `batch()`.
+/// time: [feature][step][sample] for pools, [step][feature][sample] for recurrences, where the
+/// samples of a step are padded to `batch()`.
 template <class T>
 struct TimeMajor {
   std::size_t features = 0;
   std::size_t samples = 0;
   std::size_t steps = 0;
-  std::size_t token_stride = 0;    ///< by tokens, from feature to feature
-  std::size_t time_stride = 0;     ///< by time, from feature to feature
-  bool reverse = false;            ///< the first step of one layout is the last one of the other
-  const T* of_features = nullptr;  ///< [feature][sample, padded]: factors of each step; null: 1
+  std::size_t token_stride = 0;       ///< by tokens, from feature to feature
+  std::size_t time_stride = 0;        ///< by time, from feature to feature
+  std::size_t step_stride = batch();  ///< by time, from step to step
+  bool reverse = false;               ///< the first step of one layout is the last one of the other
+  const T* of_features = nullptr;     ///< [feature][sample, padded]: factors of each step; null: 1
   const T* of_steps =
       nullptr;  ///< [step][sample, padded], by time: factors of each feature; null: 1
 
@@ -37,9 +39,9 @@ namespace detail {
 /// Calls f(feature, first sample, first step) for blocks of n x n.
 template <class T, class F>
 LOCKSTEP_KERNEL void each_time_block(const TimeMajor<T>& s, std::size_t n, const F& f) {
-  for (std::size_t feature = 0; feature < s.features; ++feature)
-    for (std::size_t sample = 0; sample < s.batch(); sample += n)
-      for (std::size_t step = 0; step < s.steps; step += n) f(feature, sample, step);
+  for (std::size_t step = 0; step < s.steps; step += n)
+    for (std::size_t feature = 0; feature < s.features; ++feature)
+      for (std::size_t sample = 0; sample < s.batch(); sample += n) f(feature, sample, step);
 }
 
 /// values *= the factors of a feature's samples at a step.
@@ -97,7 +99,7 @@ struct ToTimeMajor {
             if (k >= count) break;
             const std::size_t time = s.reverse ? s.steps - 1 - (step + k) : step + k;
             detail::scale_step(block[k], s, feature, time, sample);
-            store(times + time * s.batch(), block[k]);
+            store(times + time * s.step_stride, block[k]);
           }
         });
   }
@@ -128,7 +130,7 @@ struct FromTimeMajor {
             block[k] = V{};
             if (k >= count) continue;
             const std::size_t time = s.reverse ? s.steps - 1 - (step + k) : step + k;
-            load(block[k], times + time * s.batch());
+            load(block[k], times + time * s.step_stride);
             detail::scale_step(block[k], s, feature, time, sample);
           }
           detail::transpose_block(block);

@@ -58,14 +58,14 @@ struct RecurrentLayout {
   };
   [[nodiscard]] constexpr Places places(std::size_t samples, bool own_inputs = true) const {
     const kernels::RecurrenceSize s = size(samples, false);
-    const std::size_t rows = units * s.stride(), step = units * s.batch();
+    const std::size_t rows = units * s.state_columns(), step = units * s.batch();
     Places p{};
     std::size_t next = 0;
     const auto take = [&next](std::size_t& place, std::size_t elements) {
       place = next;
       next += elements;
     };
-    take(p.inputs, own_inputs ? inputs * s.stride() : 0);
+    take(p.inputs, own_inputs ? inputs * s.columns() : 0);
     take(p.input_factors, dropout > 0 ? inputs * s.batch() : 0);
     take(p.factors, recurrent_dropout > 0 ? step : 0);
     take(p.gates, gates * rows);
@@ -171,32 +171,24 @@ class RecurrentWork {
   /// `masks_output`, masked steps are zero.
   void write_output(T* y, std::size_t stride, bool reverse, bool masks_output = false,
                     kernels::Merge merge = kernels::Merge::replace) const {
-    kernels::from_time_major<T>(of_outputs(stride, reverse, masks_output),
-                                arrays_.states + first_output(), y, merge);
+    kernels::from_time_major<T>(of_outputs(stride, reverse, masks_output), outputs(), y, merge);
   }
 
   /// Reads its gradient, likewise.
   void read_gradient(const T* dy, std::size_t stride, bool reverse,
                      bool masks_output = false) const {
     const kernels::RecurrenceSize& s = arrays_.size;
-    if (!layout_.return_sequences)
-      for (std::size_t unit = 0; unit < s.units; ++unit)
-        std::fill_n(arrays_.gradients + unit * s.stride(), s.columns(), T(0));
-    const std::size_t first = layout_.return_sequences ? 0 : last_column();
-    kernels::to_time_major<T>(of_outputs(stride, reverse, masks_output), dy,
-                              arrays_.gradients + first);
+    if (!layout_.return_sequences) std::fill_n(arrays_.gradients, s.units * s.columns(), T(0));
+    kernels::to_time_major<T>(of_outputs(stride, reverse, masks_output), dy, output_gradients());
   }
 
   /// Times the outputs of another direction, of whose product with the own ones it is the gradient.
   void scale_gradient(const RecurrentWork& other) const {
     const kernels::RecurrenceSize& s = arrays_.size;
-    const std::size_t first = layout_.return_sequences ? 0 : last_column();
-    for (std::size_t unit = 0; unit < s.units; ++unit)
-      kernels::sweep(
-          layout_.outputs() * s.batch(),
-          [](const auto& factor, auto& gradient) LOCKSTEP_KERNEL_LAMBDA { gradient *= factor; },
-          static_cast<const T*>(other.arrays_.states + unit * s.stride() + other.first_output()),
-          arrays_.gradients + unit * s.stride() + first);
+    kernels::sweep(
+        s.units * layout_.outputs() * s.batch(),
+        [](const auto& factor, auto& gradient) LOCKSTEP_KERNEL_LAMBDA { gradient *= factor; },
+        static_cast<const T*>(other.outputs()), output_gradients());
   }
 
   void backward(Slices<T> gradients) const {
@@ -237,7 +229,8 @@ class RecurrentWork {
             .samples = s.samples,
             .steps = s.steps,
             .token_stride = token_stride,
-            .time_stride = s.stride(),
+            .time_stride = s.batch(),
+            .step_stride = s.inputs * s.batch(),
             .of_features = drops_inputs() ? at(places_.input_factors) : nullptr};
   }
   [[nodiscard]] kernels::TimeMajor<T> of_outputs(std::size_t token_stride, bool reverse,
@@ -247,17 +240,20 @@ class RecurrentWork {
             .samples = s.samples,
             .steps = layout_.outputs(),
             .token_stride = token_stride,
-            .time_stride = s.stride(),
+            .time_stride = s.batch(),
+            .step_stride = s.units * s.batch(),
             .reverse = reverse && layout_.return_sequences,
             .of_steps = masks_output && layout_.return_sequences ? arrays_.mask : nullptr};
   }
-  /// Of the step that is computed last.
-  [[nodiscard]] std::size_t last_column() const {
-    return arrays_.size.column(arrays_.size.steps - 1);
-  }
-  [[nodiscard]] std::size_t first_output() const {
+  /// Where the states that are the output lie, and the gradients of these.
+  [[nodiscard]] T* outputs() const {
     const kernels::RecurrenceSize& s = arrays_.size;
-    return layout_.return_sequences ? s.first_after() : s.after(s.steps - 1);
+    return arrays_.states +
+           s.units * (layout_.return_sequences ? s.first_after() : s.after(s.steps - 1));
+  }
+  [[nodiscard]] T* output_gradients() const {
+    return layout_.return_sequences ? arrays_.gradients
+                                    : arrays_.own(arrays_.gradients, arrays_.size.steps - 1);
   }
 
   RecurrentLayout layout_;
