@@ -36,3 +36,14 @@ TEST_CASE("Philox: the numbers of the scalar stream, for each key") {
     }
   });
 }
+
+TEST_CASE("UniformNumbers: those of the scalar stream, from any block on, bit by bit") {
+  lockstep_test::for_each_instruction_set([] {
+    const ls::RandomKey key = ls::RandomKey(3).fold_in(~std::uint64_t{0});
+    ls::RandomStream stream(key);
+    for (int skipped = 0; skipped < 2 * 5; ++skipped) (void)stream.uniform();
+    double numbers[2 * 24];
+    kernels::dispatch(kernels::UniformNumbers{key.value(), 5, 24, numbers});
+    for (const double number : numbers) CHECK(number == stream.uniform());
+  });
+}

@@ -15,7 +15,10 @@
 #include "golden/optimizers.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/network/sequential.hpp"
@@ -53,6 +56,19 @@ TEST_CASE("initialize: by seed and place alone; no initializer means zero") {
   CHECK(slices[0][0] != slices[2][0]);  // each variable has a stream of its own
   for (const float value : slices[1]) CHECK(value == 0);
   for (const float value : slices[0]) CHECK(std::abs(value) <= 0.5);
+}
+
+TEST_CASE("initialize: what a uniform initializer draws one by one, bit by bit") {
+  for (const std::size_t size : {0u, 1u, 511u, 513u, 1030u}) {
+    const ls::Variable variable{"kernel", {size}, ls::glorot_uniform, {.in = 3, .out = 5}};
+    std::vector<float> values(size), drawn(size);
+    const std::span<float> slice(values);
+    ls::detail::initialize<float>({&variable, 1}, {&slice, 1}, ls::RandomKey(4));
+    ls::RandomStream random(ls::RandomKey(4).fold_in(0));
+    for (float& value : drawn)
+      value = static_cast<float>(variable.initializer(random, variable.fans));
+    CHECK(values == drawn);
+  }
 }
 
 TEST_CASE("parameters_crc32c: every bit counts, and the zeros between the arrays do not") {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -126,10 +127,12 @@ struct InitializerNumbers {
   friend constexpr bool operator==(const InitializerNumbers&, const InitializerNumbers&) = default;
 };
 
-/// How an initialiser with numbers works: it draws an element, or fills an array at once.
+/// How an initialiser with numbers works: it draws elements, which may be uniform between two
+/// limits, or fills an array at once.
 struct InitializerMethod {
   double (*draw)(RandomStream&, Fans, InitializerNumbers) = nullptr;
   void (*fill)(RandomStream&, const InitialArray&, InitializerNumbers) = nullptr;
+  InitializerNumbers (*limits)(Fans, InitializerNumbers) = nullptr;
 };
 
 /// Gives the initial values of a variable: a function that draws an element, which is what a user's
@@ -153,8 +156,16 @@ class Initializer {
   [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }
   [[nodiscard]] constexpr InitializerNumbers numbers() const noexcept { return numbers_; }
 
+  /// Of one whose elements are uniform.
+  [[nodiscard]] std::optional<InitializerNumbers> uniform_limits(Fans fans) const {
+    if (method_ == nullptr || method_->limits == nullptr) return std::nullopt;
+    return method_->limits(fans, numbers_);
+  }
+
   /// An element. (Not of a method that fills arrays at once.)
   [[nodiscard]] double operator()(RandomStream& random, Fans fans) const {
+    if (const auto limits = uniform_limits(fans))
+      return random.uniform(limits->first, limits->second);
     if (method_ != nullptr) return method_->draw(random, fans, numbers_);
     return function_ != nullptr ? function_(random, fans) : 0.0;
   }

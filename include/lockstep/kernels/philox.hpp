@@ -1,4 +1,4 @@
-// Philox4x32-10 for many keys at once.
+// Philox4x32-10 for many keys or blocks at once.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,23 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/vector.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+namespace detail {
+
+/// Whole numbers below 2^32, as doubles.
+template <class P, class Words>
+LOCKSTEP_KERNEL P to_double(const Words& words) {
+  const Words bits = words | 0x4330000000000000U;  // 2^52 + word
+  P result;
+  std::memcpy(&result.v, &bits, sizeof bits);
+  return result - P(0x1p52);
+}
+
+}  // namespace detail
 
 /// Words of 32 bits, in the lower halves of the lanes of a vector: one for each of lanes<double,
 /// Isa> keys. (Products need all of a lane.)
@@ -22,12 +36,17 @@ struct Philox {
   /// Numbers 4 * block ... 4 * block + 3 of RandomStream(key), for the keys from `keys` on.
   static LOCKSTEP_KERNEL void generate(std::uint64_t block, const std::uint64_t* keys,
                                        Words (&words)[4]) {
-    constexpr std::uint64_t low = 0xFFFFFFFF;
     Words key;
     std::memcpy(&key, keys, sizeof key);
-    Words key0 = key & low, key1 = key >> 32;
-    words[0] = Words{} + (block & low);
-    words[1] = Words{} + (block >> 32);
+    generate(Words{} + block, key, words);
+  }
+
+  /// The same, of a block and a key for each lane.
+  static LOCKSTEP_KERNEL void generate(const Words& blocks, const Words& keys, Words (&words)[4]) {
+    constexpr std::uint64_t low = 0xFFFFFFFF;
+    Words key0 = keys & low, key1 = keys >> 32;
+    words[0] = blocks & low;
+    words[1] = blocks >> 32;
     words[2] = words[3] = Words{};
     for (int round = 0; round < 10; ++round) {
       Words p0, p1;
@@ -63,6 +82,34 @@ struct Philox {
 #pragma GCC diagnostic pop
 #endif
       product = a * factor;
+  }
+};
+
+/// to[2 i] and to[2 i + 1] = what RandomStream(key).uniform() gives from block first + i on, for i in
+/// [0, blocks), a multiple of 8, for kernels::dispatch.
+struct UniformNumbers {
+  std::uint64_t key = 0;  ///< RandomKey::value()
+  std::uint64_t first = 0;
+  std::size_t blocks = 0;
+  double* to = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<double, Isa::vector_bytes>;
+    using Words = typename Philox<Isa>::Words;
+    for (std::size_t i = 0; i < blocks; i += P::size) {
+      Words places{}, words[4];
+      for (std::size_t lane = 0; lane < P::size; ++lane) places[lane] = first + i + lane;
+      Philox<Isa>::generate(places, Words{} + key, words);
+      double numbers[2][P::size];
+      for (std::size_t half = 0; half < 2; ++half)
+        ((detail::to_double<P>(Words(words[2 * half] >> 5)) * P(0x1p26) +
+          detail::to_double<P>(Words(words[2 * half + 1] >> 6))) *
+         P(0x1p-53))
+            .store(numbers[half]);
+      for (std::size_t lane = 0; lane < 2 * P::size; ++lane)
+        to[2 * i + lane] = numbers[lane % 2][lane / 2];
+    }
   }
 };
 

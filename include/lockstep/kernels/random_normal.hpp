@@ -20,15 +20,6 @@ namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 namespace detail {
 
-/// Whole numbers below 2^32, as doubles.
-template <class P, class Words>
-LOCKSTEP_KERNEL P to_double(const Words& words) {
-  const Words bits = words | 0x4330000000000000U;  // 2^52 + word
-  P result;
-  std::memcpy(&result.v, &bits, sizeof bits);
-  return result - P(0x1p52);
-}
-
 /// ln u for normal numbers above 0, a few ulp wrong.
 template <class Words, class P>
 LOCKSTEP_KERNEL P log_of(const P& u) {

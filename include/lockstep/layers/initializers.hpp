@@ -95,9 +95,7 @@ double fan(Fans fans) {
 }
 
 inline constexpr InitializerMethod uniform{
-    .draw = [](RandomStream& random, Fans, InitializerNumbers limits) {
-      return random.uniform(limits.first, limits.second);
-    }};
+    .limits = [](Fans, InitializerNumbers limits) { return limits; }};
 inline constexpr InitializerMethod normal{
     .draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
       return moments.first + moments.second * random.normal();
@@ -112,17 +110,17 @@ inline constexpr InitializerMethod constant{
 template <FanMode Mode, Distribution From>
 inline constexpr InitializerMethod scaled{.draw = [](RandomStream& random, Fans fans,
                                                      InitializerNumbers scale) {
-  if constexpr (From == Distribution::uniform) {
-    const double limit = std::sqrt(3.0 * scale.first / fan<Mode>(fans));
-    return random.uniform(-limit, limit);
-  } else {
-    const double deviation = std::sqrt(scale.first / fan<Mode>(fans));
-    constexpr double left_by_cut = 0.87962566103423978;  // of the deviation, by a cut at -2 and 2
-    return From == Distribution::truncated_normal
-               ? truncated_normal(random) * deviation / left_by_cut
-               : random.normal() * deviation;
-  }
+  const double deviation = std::sqrt(scale.first / fan<Mode>(fans));
+  constexpr double left_by_cut = 0.87962566103423978;  // of the deviation, by a cut at -2 and 2
+  return From == Distribution::truncated_normal ? truncated_normal(random) * deviation / left_by_cut
+                                                : random.normal() * deviation;
 }};
+template <FanMode Mode>
+inline constexpr InitializerMethod scaled<Mode, Distribution::uniform>{
+    .limits = [](Fans fans, InitializerNumbers scale) {
+      const double limit = std::sqrt(3.0 * scale.first / fan<Mode>(fans));
+      return InitializerNumbers{-limit, limit};
+    }};
 
 template <FanMode Mode>
 constexpr const InitializerMethod& scaled_of(Distribution from) {

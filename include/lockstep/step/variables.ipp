@@ -8,17 +8,37 @@
 #include <utility>
 
 #include "lockstep/core/crc32c.hpp"
+#include "lockstep/kernels/philox.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// values[i] = what number i of RandomStream(key).uniform(low, high) is.
+template <class T>
+void fill_uniform(RandomKey key, double low, double high, std::span<T> values) {
+  double numbers[512];
+  for (std::size_t begin = 0; begin < values.size(); begin += std::size(numbers)) {
+    const std::span<T> part =
+        values.subspan(begin).first(std::min(std::size(numbers), values.size() - begin));
+    kernels::dispatch(
+        kernels::UniformNumbers{key.value(), begin / 2, (part.size() + 15) / 16 * 8, numbers});
+    for (std::size_t i = 0; i < part.size(); ++i)
+      part[i] = static_cast<T>(low + (high - low) * numbers[i]);
+  }
+}
+
 template <class T>
 void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices,
                 RandomKey key) {
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    RandomStream random(key.fold_in(i));
-    variables[i].initializer.fill(random, variables[i].shape(), variables[i].fans, slices[i]);
+    const Variable& variable = variables[i];
+    if (const auto limits = variable.initializer.uniform_limits(variable.fans)) {
+      fill_uniform(key.fold_in(i), limits->first, limits->second, slices[i]);
+    } else {
+      RandomStream random(key.fold_in(i));
+      variable.initializer.fill(random, variable.shape(), variable.fans, slices[i]);
+    }
   }
 }
 
