@@ -14,8 +14,7 @@ static_assert(Collective<AnyCollective>);
 static_assert(Transport<Tcp>);
 static_assert(CollectivePolicy<Auto>);
 static_assert(Collective<Hierarchical>);
-static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
-              SharingCollective<SharedMemory> && ShardingCollective<SharedMemory>);
+static_assert(CollectivePolicy<SharedMemory>);
 static_assert(Collective<Single>);
 static_assert(EarlyScatteringCollective<InProcess>);
 

@@ -37,7 +37,6 @@ class AnyCollective {
     bool shard_early = false;     ///< reduce_scatter_blocks_async
   };
 
-  AnyCollective(const AnyCollective&) = delete;
   AnyCollective& operator=(const AnyCollective&) = delete;
   virtual ~AnyCollective() = default;
 
@@ -82,6 +81,7 @@ class AnyCollective {
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap = Overlap::off) noexcept
       : rank_(rank), size_(size), can_(can), overlap_(overlap) {}
+  AnyCollective(AnyCollective&&) noexcept = default;
 
  private:
   [[noreturn]] static void cannot(const char* operation) {
@@ -243,13 +243,12 @@ class CollectiveAdapter final : public AnyCollective {
 template <class C>
   requires Collective<std::remove_reference_t<C>>
 [[nodiscard]] std::shared_ptr<AnyCollective> any_collective(C&& collective) {
-  if constexpr (std::derived_from<std::remove_reference_t<C>, AnyCollective>) {
-    static_assert(std::is_lvalue_reference_v<C>,
-                  "lockstep: an AnyCollective is passed by reference, or as a shared_ptr");
-    return {std::shared_ptr<void>(), &collective};
-  } else {
+  if constexpr (!std::derived_from<std::remove_reference_t<C>, AnyCollective>)
     return std::make_shared<detail::CollectiveAdapter<C>>(std::forward<C>(collective));
-  }
+  else if constexpr (std::is_lvalue_reference_v<C>)
+    return {std::shared_ptr<void>(), &collective};
+  else
+    return std::make_shared<C>(std::move(collective));
 }
 [[nodiscard]] inline std::shared_ptr<AnyCollective> any_collective(
     std::shared_ptr<AnyCollective> collective) {

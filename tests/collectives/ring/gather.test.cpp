@@ -1,5 +1,3 @@
-#include "lockstep/collectives/ring/gather.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "lockstep/collectives/ring/ring.hpp"
 
 using namespace lockstep;
 using detail::GatheredMessages;
@@ -31,9 +30,7 @@ class Others {
  public:
   Others(std::size_t bytes, int rank, int ranks) : bytes_(bytes), rank_(rank), ranks_(ranks) {}
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return ranks_; }
-  void transfer(int to, int from, Flow& flow) {
+  void operator()(int to, int from, Flow& flow) {
     rounds.emplace_back(to, from);
     CHECK(flow.bytes_to_send() == flow.bytes_to_receive());  // all ranks move as much in a round
     const std::size_t moved = flow.outgoing().size();
@@ -43,7 +40,6 @@ class Others {
     const Bytes theirs = slots(from, moved);
     std::copy(theirs.begin(), theirs.end(), flow.incoming().begin());
   }
-  void abort(std::string_view) noexcept {}
 
   std::vector<std::pair<int, int>> rounds;  ///< to, from
 
@@ -62,7 +58,6 @@ class Others {
   std::size_t bytes_;
   int rank_, ranks_;
 };
-static_assert(Transport<Others>);
 
 /// The other one of two ranks, which has a status and an array.
 class OtherOfTwo {
@@ -75,15 +70,12 @@ class OtherOfTwo {
     message_.insert(message_.end(), value_bytes.begin(), value_bytes.end());
   }
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] static int size() { return 2; }
-  void transfer(int to, int from, Flow& flow) const {
+  void operator()(int to, int from, Flow& flow) const {
     CHECK(to == 1 - rank_);
     CHECK(from == 1 - rank_);
     REQUIRE(flow.bytes_to_receive() == message_.size());
     std::copy(message_.begin(), message_.end(), flow.incoming().begin());
   }
-  void abort(std::string_view) noexcept {}
 
  private:
   int rank_;
@@ -136,12 +128,12 @@ TEST_CASE("reduce_gathered: status and array come out of one message, in the ord
     std::vector<float> values{1, 2, 3};
     OtherOfTwo other(rank, {0.25, 4}, {10, -20, 30});
     Buffer memory;
-    detail::reduce_gathered(other, memory, status, std::span(values));
+    detail::reduce_gathered(other, rank, 2, memory, status, std::span(values));
     CHECK(status == std::vector<double>{0.75, 6});
     CHECK(values == std::vector<float>{11, -18, 33});
     std::vector<float> largest{1, 2, 3};
     OtherOfTwo again(rank, {}, {10, -20, 30});
-    detail::reduce_gathered(again, memory, {}, std::span(largest), ReduceOp::max);
+    detail::reduce_gathered(again, rank, 2, memory, {}, std::span(largest), ReduceOp::max);
     CHECK(largest == std::vector<float>{10, 2, 30});
   }
 }

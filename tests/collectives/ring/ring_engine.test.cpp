@@ -8,7 +8,6 @@
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/flow.hpp"
-#include "lockstep/collectives/ring/choose_algorithm.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 
 using namespace lockstep;

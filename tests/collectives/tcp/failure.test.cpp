@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/harness.hpp"
@@ -25,7 +26,7 @@ namespace {
 enum class Work { long_reduction, short_reduction, barrier, broadcast, reduction_by_shares };
 
 template <class C>
-constexpr bool shares_memory = requires(C& collective) { collective.shares_memory(); };
+constexpr bool shares_memory = std::is_same_v<C, SharedMemory>;
 
 template <class C>
 [[noreturn]] void keep_working(C& collective, Work work) {

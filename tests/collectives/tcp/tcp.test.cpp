@@ -395,7 +395,7 @@ TEST_SUITE("tcp, transfer") {
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
       auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], patient_options());
-      ActivityBoard* const board = &collective.activity();
+      ActivityBoard* const board = collective.board();
       std::vector<std::byte> bytes(1), all(2);
       if (rank == 0) {
         const ActivityScope scope(board, {.call = "fit", .epoch = 0, .step = 2});
@@ -593,7 +593,7 @@ TEST_SUITE("tcp, ranks that are slow") {
                           {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
       collective.barrier();
       if (rank == 1) {
-        const ActivityScope scope(&collective.activity(),
+        const ActivityScope scope(collective.board(),
                                   {.call = "fit", .part = "on_epoch_end of Endless"});
         for (int i = 0; i < 3000 && failed < 2; ++i) std::this_thread::sleep_for(10ms);
         return collective.barrier();

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/options.hpp"
@@ -42,7 +43,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// looks at them. `options.wire`, `bytes_per_pack` and `implementation` mean nothing here.
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
-class SharedMemory {
+class SharedMemory final : public AnyCollective {
  public:
   /// As CollectivePolicy demands. Throws ConfigurationError, on all ranks, when their memory cannot
   /// be shared, with the reason.
@@ -52,40 +53,36 @@ class SharedMemory {
   /// Over a connected transport, where share_homes() found no problem.
   SharedMemory(Tcp tcp, detail::SharedHomes homes);
 
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return size_; }
-
   /// Memory that is summed in place. It may outlive this object.
-  [[nodiscard]] Buffer allocate(std::size_t size) { return shared_.allocate(size); }
+  [[nodiscard]] Buffer allocate(std::size_t size) override { return shared_.allocate(size); }
 
-  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) {
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) override {
     reduce(Operation::all_reduce, op, {}, values, nullptr);
   }
-  void all_reduce(std::span<double> status, NumberSpan values) {
+  void all_reduce(std::span<double> status, NumberSpan values) override {
     reduce(Operation::all_reduce, ReduceOp::sum, status, values, nullptr);
   }
 
   /// See SharingCollective. Each rank does one range, unless the array is short.
-  [[nodiscard]] bool shares_memory() const noexcept { return true; }
-  void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) {
+  void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) override {
     reduce(Operation::reduce_scatter_all_gather, ReduceOp::sum, status, values, &f);
   }
 
   /// See ShardingCollective. In memory from allocate(), a rank reads what it sums, and what it
   /// gathers, where the others have it.
-  void reduce_scatter_blocks(NumberSpan values);
-  void all_gather_blocks(NumberSpan values);
+  LOCKSTEP_INLINE_VIRTUAL void reduce_scatter_blocks(NumberSpan values) override;
+  LOCKSTEP_INLINE_VIRTUAL void all_gather_blocks(NumberSpan values) override;
 
-  void broadcast(std::span<std::byte> bytes, int root);
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
-  void barrier();
+  LOCKSTEP_INLINE_VIRTUAL void broadcast(std::span<std::byte> bytes, int root) override;
+  LOCKSTEP_INLINE_VIRTUAL void all_gather(std::span<const std::byte> mine,
+                                          std::span<std::byte> all) override;
+  LOCKSTEP_INLINE_VIRTUAL void barrier() override;
 
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept override {
     tcp_.abort(reason, code);
   }
-  /// See ReportingCollective.
-  [[nodiscard]] ActivityBoard& activity() noexcept { return tcp_.activity(); }
-  void close() { tcp_.close(); }
+  [[nodiscard]] ActivityBoard* board() override { return &tcp_.activity(); }
+  void close() override { tcp_.close(); }
 
  private:
   using Slot = detail::SharedSlot;
@@ -96,7 +93,7 @@ class SharedMemory {
   // it is written again before arrival k + 2, when all have come to arrival k + 1. So two areas do,
   // and the parity of k picks one.
   [[nodiscard]] std::byte* next_staging() const noexcept {
-    return homes_[rank_].staging[(arrivals_ + 1) % 2].data();
+    return homes_[rank()].staging[(arrivals_ + 1) % 2].data();
   }
   [[nodiscard]] std::byte* staging(int rank) const noexcept {
     return homes_[rank].staging[arrivals_ % 2].data();
@@ -130,8 +127,6 @@ class SharedMemory {
                     const UseSums* f) const;
 
   Tcp tcp_;
-  int rank_;
-  int size_;
   detail::SharedHomes homes_;
   std::uint32_t arrivals_ = 0;
   detail::SharedArrays shared_;

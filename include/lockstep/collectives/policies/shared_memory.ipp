@@ -40,16 +40,15 @@ LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous,
 }
 
 LOCKSTEP_INLINE SharedMemory::SharedMemory(Tcp tcp, detail::SharedHomes homes)
-    : tcp_(std::move(tcp)),
-      rank_(tcp_.rank()),
-      size_(tcp_.size()),
+    : AnyCollective(tcp.rank(), tcp.size(), {.share = true, .shard = true}),
+      tcp_(std::move(tcp)),
       homes_(std::move(homes)),
-      shared_(rank_, size_) {}
+      shared_(rank(), size()) {}
 
 LOCKSTEP_INLINE detail::SharedSlot& SharedMemory::begin(const detail::CollectiveCall& call) {
   tcp_.begin(call.operation);
   tcp_.check();
-  Slot& mine = homes_[rank_].slots[(arrivals_ + 1) % 2];
+  Slot& mine = homes_[rank()].slots[(arrivals_ + 1) % 2];
   mine = {.call = call, .arrival = arrivals_ + 1, .segment = {}};
   return mine;
 }
@@ -57,7 +56,7 @@ LOCKSTEP_INLINE detail::SharedSlot& SharedMemory::begin(const detail::Collective
 LOCKSTEP_INLINE void SharedMemory::enter() {
   arrive();
   const auto slot = [this](int r) -> const Slot& { return homes_[r].slots[arrivals_ % 2]; };
-  for (int r = 1; r < size_; ++r)
+  for (int r = 1; r < size(); ++r)
     if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
       tcp_.fail(
           {.reason = concat(
@@ -69,10 +68,10 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
 }
 
 LOCKSTEP_INLINE void SharedMemory::arrive() {
-  homes_[rank_].arrivals.store(++arrivals_);
-  detail::SharedArrival::wake(homes_[rank_]);
-  for (int r = 0; r < size_; ++r)
-    if (r != rank_) await(r);
+  homes_[rank()].arrivals.store(++arrivals_);
+  detail::SharedArrival::wake(homes_[rank()]);
+  for (int r = 0; r < size(); ++r)
+    if (r != rank()) await(r);
 }
 
 LOCKSTEP_INLINE void SharedMemory::await(int other) {
@@ -92,16 +91,16 @@ LOCKSTEP_INLINE void SharedMemory::await(int other) {
 
 LOCKSTEP_INLINE void SharedMemory::find_arrays() {
   arrays_.clear();
-  for (int r = 0; r < size_; ++r)
+  for (int r = 0; r < size(); ++r)
     if (homes_[r].slots[arrivals_ % 2].segment.size == 0) return;
-  for (int r = 0; r < size_; ++r) {
+  for (int r = 0; r < size(); ++r) {
     try {
       arrays_.push_back(shared_.mapped(r, homes_[r].slots[arrivals_ % 2]));
     } catch (const Error& error) {
       detail::ASecond second;
       // Throws when that rank has ended, and its memory with it.
-      if (r != rank_) tcp_.await(r, second);
-      tcp_.fail({.failed_rank = rank_, .reason = error.what(), .code = ExitCode::failure});
+      if (r != rank()) tcp_.await(r, second);
+      tcp_.fail({.failed_rank = rank(), .reason = error.what(), .code = ExitCode::failure});
     }
   }
 }
@@ -120,14 +119,14 @@ LOCKSTEP_INLINE void SharedMemory::in_parts(
 LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op,
                                           std::span<double> status, NumberSpan values,
                                           const UseSums* f) {
-  if (size_ == 1) return detail::finish_all(status, values, f);
+  if (size() == 1) return detail::finish_all(status, values, f);
   Slot& mine = begin({.operation = operation,
                       .type = values.type(),
                       .op = op,
                       .bytes = values.size_bytes(),
                       .status_count = status.size()});
   const std::size_t bytes = status.size_bytes() + values.size_bytes();
-  if (bytes * static_cast<std::size_t>(size_) <= short_bytes)
+  if (bytes * static_cast<std::size_t>(size()) <= short_bytes)
     return reduce_short(op, status, values, f);
 
   shared_.find_segment(mine, values.data());
@@ -138,7 +137,7 @@ LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op,
       },
       [&](std::size_t offset, std::size_t count) {
         detail::combine_ranks({DataType::float64, op}, status.data() + offset / sizeof(double), 0,
-                              size_, count / sizeof(double), [&](int r) { return staging(r); });
+                              size(), count / sizeof(double), [&](int r) { return staging(r); });
       });
   if (arrays_.empty()) return reduce_staged(op, status, values, f);
   reduce_share(
@@ -153,9 +152,9 @@ LOCKSTEP_INLINE void SharedMemory::reduce_short(ReduceOp op, std::span<double> s
   if (!values.empty())
     std::memcpy(next_staging() + status.size_bytes(), values.data(), values.size_bytes());
   enter();
-  detail::combine_ranks({DataType::float64, op}, status.data(), 0, size_, status.size(),
+  detail::combine_ranks({DataType::float64, op}, status.data(), 0, size(), status.size(),
                         [&](int r) { return staging(r); });
-  detail::combine_range({values.type(), op}, values.data(), 0, values.size(), size_,
+  detail::combine_range({values.type(), op}, values.data(), 0, values.size(), size(),
                         [&](int r) { return staging(r) + status.size_bytes(); });
   detail::finish_all(status, values, f);
 }
@@ -167,7 +166,7 @@ LOCKSTEP_INLINE void SharedMemory::reduce_staged(ReduceOp op, std::span<double> 
     const NumberSpan own = values.subspan(offset, std::min(part, values.size() - offset));
     std::memcpy(next_staging(), own.data(), own.size_bytes());
     arrive();
-    const std::byte* const results = staging(rank_);
+    const std::byte* const results = staging(rank());
     reduce_share(
         {values.type(), op}, status, offset, own.size(), [&](int r) { return staging(r); }, f);
     arrive();
@@ -179,27 +178,27 @@ LOCKSTEP_INLINE void SharedMemory::reduce_share(const detail::Combination& how,
                                                 std::span<const double> status, std::size_t begin,
                                                 std::size_t count, detail::RankArrays arrays,
                                                 const UseSums* f) const {
-  if (f == nullptr) return detail::reduce_share_for_all(how, rank_, size_, begin, count, arrays);
+  if (f == nullptr) return detail::reduce_share_for_all(how, rank(), size(), begin, count, arrays);
   alignas(cache_line) std::byte memory[detail::piece_elements * sizeof(double)];
   detail::reduce_share(
-      how, rank_, size_, begin, count, arrays, [&](std::size_t offset, ConstNumberSpan sums) {
+      how, rank(), size(), begin, count, arrays, [&](std::size_t offset, ConstNumberSpan sums) {
         const NumberSpan results(memory, sums.size(), sums.type());
         (*f)(status, begin + offset, sums, results);
-        for (int r = 0; r < size_; ++r)
+        for (int r = 0; r < size(); ++r)
           std::memcpy(arrays(r) + offset * size_of(how.type), results.data(), results.size_bytes());
       });
 }
 
 LOCKSTEP_INLINE void SharedMemory::reduce_scatter_blocks(NumberSpan values) {
-  if (size_ == 1) return;
+  if (size() == 1) return;
   Slot& mine = begin({.operation = Operation::reduce_scatter,
                       .type = values.type(),
                       .bytes = values.size_bytes()});
   shared_.find_segment(mine, values.data());
   enter();
   if (arrays_.empty()) return reduce_staged(ReduceOp::sum, {}, values, nullptr);
-  const Partition partition(values.size(), size_);
-  const int group = partition.group_ending_at(rank_);
+  const Partition partition(values.size(), size());
+  const int group = partition.group_ending_at(rank());
   alignas(cache_line) std::byte sums[detail::piece_elements * sizeof(double)];
   for (std::size_t k = 0; k < partition.group_size(group); ++k) {
     const Piece block = partition.group_block(group, k);
@@ -208,7 +207,7 @@ LOCKSTEP_INLINE void SharedMemory::reduce_scatter_blocks(NumberSpan values) {
           values.subspan(block.offset + i, std::min(detail::piece_elements, block.count - i));
       const std::size_t bytes = (block.offset + i) * size_of(values.type());
       detail::combine_range({values.type(), ReduceOp::sum}, sums, block.offset + i, own.size(),
-                            size_,
+                            size(),
                             [&](int r) { return arrays_[static_cast<std::size_t>(r)] + bytes; });
       std::memcpy(own.data(), sums, own.size_bytes());
     }
@@ -217,16 +216,16 @@ LOCKSTEP_INLINE void SharedMemory::reduce_scatter_blocks(NumberSpan values) {
 }
 
 LOCKSTEP_INLINE void SharedMemory::all_gather_blocks(NumberSpan values) {
-  if (size_ == 1) return;
+  if (size() == 1) return;
   Slot& mine = begin(
       {.operation = Operation::all_gather, .type = values.type(), .bytes = values.size_bytes()});
   shared_.find_segment(mine, values.data());
   enter();
   if (arrays_.empty()) return gather_staged(values);
-  const Partition partition(values.size(), size_);
+  const Partition partition(values.size(), size());
   for (std::size_t i = 0; i < partition.blocks(); ++i) {
     const int owner = partition.last_rank(i);
-    if (owner == rank_) continue;
+    if (owner == rank()) continue;
     const NumberSpan block = values.subspan(partition.block(i).offset, partition.block(i).count);
     std::memcpy(block.data(),
                 arrays_[static_cast<std::size_t>(owner)] + (block.data() - values.data()),
@@ -237,7 +236,7 @@ LOCKSTEP_INLINE void SharedMemory::all_gather_blocks(NumberSpan values) {
 
 /// After an arrival.
 LOCKSTEP_INLINE void SharedMemory::gather_staged(NumberSpan values) {
-  const Partition partition(values.size(), size_);
+  const Partition partition(values.size(), size());
   const std::size_t part = staging_bytes / size_of(values.type());
   static_assert(staging_bytes % (block_elements * sizeof(double)) == 0);
   for (std::size_t offset = 0; offset < values.size(); offset += part) {
@@ -247,29 +246,29 @@ LOCKSTEP_INLINE void SharedMemory::gather_staged(NumberSpan values) {
     for (std::size_t done = 0; done < all.size(); done += block_elements) {
       const NumberSpan block = all.subspan(done, std::min(block_elements, all.size() - done));
       const int owner = partition.last_rank((offset + done) / block_elements);
-      if (owner != rank_)
+      if (owner != rank())
         std::memcpy(block.data(), staging(owner) + (block.data() - all.data()), block.size_bytes());
     }
   }
 }
 
 LOCKSTEP_INLINE void SharedMemory::broadcast(std::span<std::byte> bytes, int root) {
-  detail::check_root(root, size_);
-  if (size_ == 1) return;
+  detail::check_root(root, size());
+  if (size() == 1) return;
   (void)begin({.operation = Operation::broadcast, .root = root, .bytes = bytes.size()});
   in_parts(
       bytes.size(),
       [&](std::size_t offset, std::size_t count, std::byte* area) {
-        if (rank_ == root && count > 0) std::memcpy(area, bytes.data() + offset, count);
+        if (rank() == root && count > 0) std::memcpy(area, bytes.data() + offset, count);
       },
       [&](std::size_t offset, std::size_t count) {
-        if (rank_ != root && count > 0) std::memcpy(bytes.data() + offset, staging(root), count);
+        if (rank() != root && count > 0) std::memcpy(bytes.data() + offset, staging(root), count);
       });
 }
 
 LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine,
                                               std::span<std::byte> all) {
-  detail::check_lengths(mine.size(), all.size(), size_);
+  detail::check_lengths(mine.size(), all.size(), size());
   (void)begin({.operation = Operation::all_gather, .bytes = mine.size()});
   in_parts(
       mine.size(),
@@ -277,7 +276,7 @@ LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine,
         if (count > 0) std::memcpy(area, mine.data() + offset, count);
       },
       [&](std::size_t offset, std::size_t count) {
-        for (int r = 0; r < size_ && count > 0; ++r)
+        for (int r = 0; r < size() && count > 0; ++r)
           std::memcpy(all.data() + mine.size() * static_cast<std::size_t>(r) + offset, staging(r),
                       count);
       });

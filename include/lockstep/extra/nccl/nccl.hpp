@@ -159,7 +159,7 @@ class Nccl {
     state_->ring.abort(reason, code);
   }
   /// See ReportingCollective.
-  [[nodiscard]] ActivityBoard& activity() noexcept { return state_->ring.activity(); }
+  [[nodiscard]] ActivityBoard& activity() noexcept { return *state_->ring.board(); }
   void close() {
     state_->ring.close();
     state_->communicator.abort();

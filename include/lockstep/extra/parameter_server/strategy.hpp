@@ -21,7 +21,6 @@
 #include "lockstep/extra/parameter_server/served_fit.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
-#include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -54,7 +53,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Use: `ParameterServerStrategy{}`.
 class ParameterServerStrategy {
  public:
-  using Replica = CollectiveReplica;
+  using Replica = AnyReplica;
 
   /// Reads the environment (see cluster_from_environment). Throws ConfigurationError when the
   /// cluster has no parameter server, or this task or an option makes no sense.

@@ -22,8 +22,8 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
-#include "lockstep/strategies/detail/multi_worker.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
