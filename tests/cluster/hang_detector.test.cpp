@@ -1,4 +1,4 @@
-#include "lockstep/cluster/hang_detector.hpp"
+#include "lockstep/cluster/detail/worker_group.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/cluster/host_list.hpp"
+#include "lockstep/cluster/launcher.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/argument_checks.hpp"
+#include "lockstep/collectives/operation.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/collective_call.hpp"
+#include "lockstep/collectives/operation.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
-#include "lockstep/cluster/log_place.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"

@@ -1,4 +1,4 @@
-#include "lockstep/cluster/detail/elastic_job.hpp"
+#include "lockstep/cluster/detail/worker_group.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

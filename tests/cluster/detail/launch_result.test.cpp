@@ -1,4 +1,4 @@
-#include "lockstep/cluster/detail/launch_result.hpp"
+#include "lockstep/cluster/detail/worker_group.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>

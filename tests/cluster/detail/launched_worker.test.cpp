@@ -1,4 +1,4 @@
-#include "lockstep/cluster/detail/launched_worker.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "lockstep/cluster/detail/signal_pipe.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "cluster/script_program.hpp"
-#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
 
 using namespace lockstep::detail;
 using namespace std::chrono_literals;

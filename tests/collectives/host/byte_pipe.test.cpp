@@ -1,4 +1,4 @@
-#include "lockstep/collectives/host/byte_pipe.hpp"
+#include "lockstep/collectives/host/shared_segment.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
-#include "lockstep/collectives/host/byte_pipe.hpp"
+#include "lockstep/collectives/host/shared_segment.hpp"
 #include "support/process.hpp"
 #include "support/skip.hpp"
 

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/protocol/startup_roster.hpp"
+#include "lockstep/collectives/protocol/startup_agreement.hpp"
 
 #include <doctest/doctest.h>
 

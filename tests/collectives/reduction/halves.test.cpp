@@ -1,4 +1,4 @@
-#include "lockstep/collectives/reduction/halves.hpp"
+#include "lockstep/collectives/reduction/combine.hpp"
 
 #include <doctest/doctest.h>
 

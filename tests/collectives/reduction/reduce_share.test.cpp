@@ -1,4 +1,4 @@
-#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/collectives/reduction/combine.hpp"
 
 #include <doctest/doctest.h>
 

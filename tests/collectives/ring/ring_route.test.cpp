@@ -1,4 +1,4 @@
-#include "lockstep/collectives/ring/ring_route.hpp"
+#include "lockstep/collectives/ring/ring_flow.hpp"
 
 #include <doctest/doctest.h>
 

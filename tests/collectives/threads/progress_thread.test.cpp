@@ -1,4 +1,4 @@
-#include "lockstep/collectives/threads/progress_thread.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/extra/elastic/elastic_options.hpp"
+#include "lockstep/extra/elastic/membership.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,10 +10,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
-#include "lockstep/cluster/launchers/claim.hpp"
+#include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -24,7 +24,6 @@
 #include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"

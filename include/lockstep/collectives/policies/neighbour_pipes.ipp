@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/host/byte_pipe.hpp"
-#include "lockstep/collectives/policies/introduction.hpp"
+#include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"

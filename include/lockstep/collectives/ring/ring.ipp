@@ -6,8 +6,8 @@
 #include <functional>
 #include <utility>
 
-#include "lockstep/collectives/argument_checks.hpp"
-#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/ring/forward_flow.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 

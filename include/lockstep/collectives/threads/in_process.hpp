@@ -13,7 +13,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

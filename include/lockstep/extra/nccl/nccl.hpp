@@ -20,8 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/argument_checks.hpp"
-#include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
@@ -33,7 +31,6 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
-#include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"

@@ -9,7 +9,6 @@
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/cluster/log_place.hpp"
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/collectives/collective_call.hpp"
+#include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
