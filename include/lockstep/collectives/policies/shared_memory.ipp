@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/threads/thread_barrier.hpp"
@@ -194,12 +195,10 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   const auto slot = [this](int r) -> const Slot& { return homes_[r].slots[arrivals_ % 2]; };
   for (int r = 1; r < size(); ++r)
     if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
-      tcp_.fail(
-          {.reason = concat(
-               {"workers are out of step: ", tcp_.name(0), " is in ", to_string(slot(0).call), ", ",
-                tcp_.name(r), " in ", to_string(slot(r).call),
-                "; all workers must call the same operations with equal lengths", tcp_.calls()}),
-           .code = ExitCode::failure});
+      tcp_.fail({.reason = concat({"workers are out of step: ", tcp_.name(0), " is in ",
+                                   to_string(slot(0).call), ", ", tcp_.name(r), " in ",
+                                   to_string(slot(r).call), detail::equal_calls, tcp_.calls()}),
+                 .code = ExitCode::failure});
   find_arrays();
 }
 

@@ -341,10 +341,8 @@ LOCKSTEP_INLINE void Tcp::check() {
 LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept {
   detail::TcpMesh& mesh = impl_->mesh;
   try {
-    CollectiveFailure failure = detail::TcpMesh::lost(mesh.rank, std::string(reason));
-    failure.code = code;
     mesh.has_failed = true;
-    mesh.control.settle(std::move(failure));
+    mesh.control.settle({.failed_rank = mesh.rank, .reason = std::string(reason), .code = code});
   } catch (...) {  // out of memory: the others see the connection closed
   }
 }

@@ -410,11 +410,9 @@ class TcpControl {
 
   void give_up(std::string_view reason) noexcept {
     try {
-      CollectiveFailure failure;
-      failure.failed_rank = channel_.rank();
-      failure.reason = concat({"the thread that answers the other workers failed: ", reason});
-      failure.code = ExitCode::failure;
-      settle(std::move(failure));
+      settle({.failed_rank = channel_.rank(),
+              .reason = answering_thread_failed(reason),
+              .code = ExitCode::failure});
     } catch (...) {  // the others find that this rank is silent
     }
   }
