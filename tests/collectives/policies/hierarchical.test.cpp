@@ -61,7 +61,7 @@ TEST_SUITE("hierarchical") {
     for (const std::vector<int>& numbers :
          {std::vector<int>{}, {0, 4, 7}}) {  // in an elastic world
       LocalCluster cluster(3);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+      std::vector<Rendezvous> places = cluster.places();
       const auto work = [&](int worker, auto each, std::vector<std::exception_ptr>& thrown) {
         Rendezvous& place = places[static_cast<std::size_t>(worker)];
         place.workers = numbers;
@@ -105,7 +105,7 @@ TEST_SUITE("hierarchical") {
 
   TEST_CASE("a replica that does not come is named with its worker on it, the worker on others") {
     LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    std::vector<Rendezvous> places = cluster.places();
     std::vector<std::string> heard(2);
     rethrow_first(run_threads(2, [&](int worker) {
       Rendezvous& place = places[static_cast<std::size_t>(worker)];

@@ -28,8 +28,7 @@ std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hos
                                              const CommunicationOptions& options, F f) {
   const int size = static_cast<int>(hosts.size());
   LocalCluster cluster(size);
-  std::vector<Rendezvous> places;
-  for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
+  std::vector<Rendezvous> places = cluster.places();
   std::vector<int> pairs(hosts.size()), together(hosts.size());
   auto thrown = run_threads(size, [&](int rank) {
     const auto i = static_cast<std::size_t>(rank);
@@ -203,8 +202,7 @@ TEST_SUITE("pipes on a host") {
   void check_lost(int signal, const CommunicationOptions& options, std::size_t count,
                   const char* reason) {
     LocalCluster cluster(4);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < 4; ++rank) places.push_back(cluster.place(rank));
+    std::vector<Rendezvous> places = cluster.places();
     std::atomic<int> working = 0;
     const auto keep_reducing = [&](int rank, const CommunicationOptions& own) {
       struct Leaving {

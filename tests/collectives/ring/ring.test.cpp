@@ -252,12 +252,10 @@ TEST_SUITE("ring") {
   }
 
   TEST_CASE("ranks with different options are refused by name") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    const auto thrown = run_threads(2, [&](int rank) {
+    const auto thrown = run_places(2, [&](const Rendezvous& place) {
       CommunicationOptions options = patient_options();
-      if (rank == 1) options.wire = Wire::float16;
-      (void)Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+      if (place.rank == 1) options.wire = Wire::float16;
+      (void)Ring<Tcp>::connect(place, options);
     });
     for (const auto& exception : thrown)
       CHECK(message_of(exception).find("has CommunicationOptions::wire ") != std::string::npos);
@@ -265,12 +263,10 @@ TEST_SUITE("ring") {
 
   TEST_CASE("congestion control") {
     const auto connect = [](const std::string& name) {
-      LocalCluster cluster(2);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-      return run_threads(2, [&](int rank) {
+      return run_places(2, [&](const Rendezvous& place) {
         CommunicationOptions options = patient_options();
         options.congestion_control = name;
-        auto ring = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+        auto ring = Ring<Tcp>::connect(place, options);
         ring.barrier();
         ring.close();
       });

@@ -62,8 +62,7 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
   CAPTURE(victim);
   CAPTURE(static_cast<int>(work));
   LocalCluster cluster(3);
-  std::vector<Rendezvous> places;
-  for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
+  std::vector<Rendezvous> places = cluster.places();
   const Rendezvous& place = places[static_cast<std::size_t>(victim)];
   const pid_t process = ::fork();
   REQUIRE(process >= 0);
@@ -153,8 +152,7 @@ TEST_SUITE("failure [full]") {
                      SharedMemory) {
     const lockstep_test::TemporaryFolder folder;
     LocalCluster cluster(3);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
+    std::vector<Rendezvous> places = cluster.places();
     std::vector<pid_t> processes;
     for (int rank = 0; rank < 3; ++rank) {
       processes.push_back(::fork());
