@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "lockstep/cluster/detail/remote_start.hpp"
 #include "lockstep/cluster/detail/worker_group.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
@@ -128,7 +127,7 @@ class Launcher {
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
         workers_(options.workers, options.servers, options.restarts, options.program,
-                 options.arguments, options.hosts, remote_start(options)),
+                 options.arguments, options.hosts, remote_start(options.hosts, options.ssh)),
         servers_end_(workers_, options.failure_grace, options.stop_grace),
         hang_detector_(static_cast<std::size_t>(options.workers + options.servers)) {
     set_log_place({.task = std::string(log_task_of_launcher), .run = workers_.run()});

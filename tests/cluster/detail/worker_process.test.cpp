@@ -17,6 +17,7 @@
 
 #include "cluster/script_program.hpp"
 #include "lockstep/cluster/cluster_from_environment.hpp"
+#include "lockstep/cluster/launcher.hpp"
 #include "support/messages.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
@@ -484,4 +485,90 @@ TEST_CASE("remote worker: without its folder it does not begin") {
   CHECK(finished.exit_code == 125);
   CHECK(contains(finished.output, "that is nowhere"));
   CHECK_FALSE(contains(finished.output, "begun"));
+}
+
+//
+#include "lockstep/cluster/detail/worker_process.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+using lockstep::ConfigurationError;
+using lockstep::detail::remote_start;
+using lockstep::detail::RemoteStart;
+using Words = std::vector<std::string>;
+
+namespace {
+
+/// A variable of this process, for a while.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const former = std::getenv(name)) former_ = former;
+    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { former_ ? ::setenv(name_, former_->c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> former_;
+};
+
+RemoteStart on(const Words& hosts) { return remote_start(hosts, "ssh -p  22"); }
+
+bool contains(const Words& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+TEST_CASE("remote start: workers on this machine need none") {
+  CHECK(remote_start({}, "").ssh.empty());
+  CHECK(remote_start({}, "").workers == 0);
+}
+
+TEST_CASE(
+    "remote start: they meet on the first host, or on the loopback interface of the only one") {
+  const Variable nowhere("LOCKSTEP_MEETING_ADDRESS", nullptr);
+  const RemoteStart two = on({"me@a", "b", "a"});
+  CHECK(two.meeting.starts_with("a:"));
+  CHECK(two.workers == 3);
+  CHECK(two.ssh == Words{"ssh", "-p", "22"});
+  CHECK(two.folder == std::filesystem::current_path().string());
+  CHECK(on({"me@a", "me@a"}).meeting.starts_with("127.0.0.1:"));
+  CHECK(on({"fd00::1", "b"}).meeting.starts_with("[fd00::1]:"));
+}
+
+TEST_CASE("remote start: or where LOCKSTEP_MEETING_ADDRESS says, if that is an address") {
+  const Variable given("LOCKSTEP_MEETING_ADDRESS", "head:7");
+  CHECK(on({"a", "a"}).meeting == "head:7");
+  const Variable wrong("LOCKSTEP_MEETING_ADDRESS", "head");
+  CHECK_THROWS_WITH_AS((void)on({"a", "b"}), doctest::Contains("head"), ConfigurationError);
+}
+
+TEST_CASE("remote start: two launchers have two jobs") { CHECK(on({"a"}).job != on({"a"}).job); }
+
+TEST_CASE("remote start: the variables of the library are passed on, and no others") {
+  const Variable secret("LOCKSTEP_CLUSTER_SECRET", "a b"), library("LD_LIBRARY_PATH", "/x"),
+      listens("LOCKSTEP_LISTEN_FD", "3"), other("OF_THE_USER", "y");
+  const Words passed_on = on({"a"}).environment;
+  CHECK(contains(passed_on, "LOCKSTEP_CLUSTER_SECRET=a b"));
+  CHECK(contains(passed_on, "LD_LIBRARY_PATH=/x"));
+  CHECK_FALSE(contains(passed_on, "LOCKSTEP_LISTEN_FD=3"));
+  CHECK_FALSE(contains(passed_on, "OF_THE_USER=y"));
+}
+
+TEST_CASE("remote start: no command, and a variable of two lines, are refused") {
+  CHECK_THROWS_WITH_AS((void)remote_start({"a"}, "  "), "the ssh command is empty",
+                       ConfigurationError);
+  const Variable lines("LOCKSTEP_RUN_ID", "a\nb");
+  CHECK_THROWS_WITH_AS((void)on({"a"}), doctest::Contains("LOCKSTEP_RUN_ID"), ConfigurationError);
 }

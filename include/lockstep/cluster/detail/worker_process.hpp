@@ -17,14 +17,19 @@
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "lockstep/cluster/launchers/known_launchers.hpp"
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -686,5 +691,37 @@ struct LaunchedWorker {
     return concat({*hung, " and killed"});
   }
 };
+
+/// The port at which workers on other hosts meet differs from launcher to launcher.
+[[nodiscard, gnu::cold]] inline RemoteStart remote_start(const std::vector<std::string>& hosts,
+                                                         std::string_view ssh) {
+  if (hosts.empty()) return {};
+  RemoteStart start;
+  start.ssh = words_of(ssh);
+  if (start.ssh.empty()) throw ConfigurationError("the ssh command is empty");
+  start.workers = static_cast<int>(hosts.size());
+  start.job = new_job_name();
+  std::string host = hosts.front().substr(hosts.front().find('@') + 1);
+  const auto is_first = [&](const std::string& other) { return other == hosts.front(); };
+  if (std::all_of(hosts.begin(), hosts.end(), is_first)) host = "127.0.0.1";
+  const char* const given = std::getenv("LOCKSTEP_MEETING_ADDRESS");
+  start.meeting = given != nullptr ? given : address_text(host, port_of_job(start.job));
+  (void)parse_address(start.meeting);
+  std::error_code error;
+  start.folder = std::filesystem::current_path(error).string();
+  if (error) throw Error(concat({"the current folder has no name: ", error.message()}));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with("LD_LIBRARY_PATH=") ||
+        (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN"))) {
+      if (text.find('\n') != std::string_view::npos)
+        throw ConfigurationError(
+            concat({"--hosts: the value of ", text.substr(0, text.find('=')),
+                    " has a line break, and is passed on to the hosts as a line; take it out"}));
+      start.environment.emplace_back(text);
+    }
+  }
+  return start;
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

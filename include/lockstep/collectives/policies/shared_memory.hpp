@@ -19,7 +19,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/collectives/ring/forward_flow.hpp"
+#include "lockstep/collectives/ring/ring_flow.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"

@@ -8,8 +8,8 @@
 
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
-#include "lockstep/collectives/ring/forward_flow.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/ring/ring_flow.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
