@@ -16,6 +16,6 @@ static_assert(CollectivePolicy<Auto>);
 static_assert(Collective<Hierarchical>);
 static_assert(CollectivePolicy<SharedMemory>);
 static_assert(Collective<Single>);
-static_assert(EarlyScatteringCollective<InProcess>);
+static_assert(Collective<InProcess>);
 
 }  // namespace lockstep

@@ -118,7 +118,7 @@ LOCKSTEP_INLINE Buffer Hierarchical::allocate(std::size_t bytes) {
   return is_alone() || local_rank() != 0 ? Buffer(bytes) : group_.outer_->allocate(bytes);
 }
 
-LOCKSTEP_INLINE ActivityBoard* Hierarchical::board() { return &inner_.activity(); }
+LOCKSTEP_INLINE ActivityBoard* Hierarchical::board() { return inner_.board(); }
 
 LOCKSTEP_INLINE void Hierarchical::all_reduce(NumberSpan values, ReduceOp op) {
   if (is_alone()) return inner_.all_reduce(values, op);
