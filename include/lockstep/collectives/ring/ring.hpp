@@ -123,7 +123,8 @@ class RingEngine : public AnyCollective {
   virtual void begin(Operation operation) = 0;
   virtual void transfer(int to, int from, Flow& flow) = 0;
 
-  void transfer_around(Flow& flow);
+  [[nodiscard]] int next() const noexcept { return wrap_rank(rank() + 1, size()); }
+  [[nodiscard]] int previous() const noexcept { return wrap_rank(rank() - 1, size()); }
   [[nodiscard]] std::size_t pack_bytes(NumberSpan values, Wire wire) const noexcept;
   void reduce(std::span<double> status, NumberSpan values, ReduceOp op, Wire wire);
   [[nodiscard]] Wire wire_of(NumberSpan values) const noexcept {

@@ -44,11 +44,6 @@ LOCKSTEP_INLINE void reduce_gathered(RingTransfer transfer, int rank, int ranks,
                 [&](int r) { return messages.of(r).data() + status.size_bytes(); });
 }
 
-/// To the next rank, from the previous one.
-LOCKSTEP_INLINE void RingEngine::transfer_around(Flow& flow) {
-  transfer(wrap_rank(rank() + 1, size()), wrap_rank(rank() - 1, size()), flow);
-}
-
 LOCKSTEP_INLINE RingEngine::RingEngine(int rank, int size, CommunicationOptions options,
                                        int together)
     : AnyCollective(rank, size, {.keep_residuals = options.error_feedback, .shard = true}),
@@ -72,7 +67,7 @@ LOCKSTEP_INLINE void RingEngine::reduce_scatter_blocks(NumberSpan values) {
   RingFlow flow(staging_, pack_bytes(values, wire), rank(), size(), {}, values, ReduceOp::sum, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values),
                 RingHalf::reduce_scatter);
-  transfer_around(flow);
+  transfer(next(), previous(), flow);
 }
 
 LOCKSTEP_INLINE void RingEngine::all_gather_blocks(NumberSpan values) {
@@ -80,7 +75,7 @@ LOCKSTEP_INLINE void RingEngine::all_gather_blocks(NumberSpan values) {
   begin(Operation::all_gather);
   RingFlow flow(staging_, pack_bytes(values, Wire::native), rank(), size(), {}, values,
                 ReduceOp::sum, Wire::native, {}, RingHalf::all_gather);
-  transfer_around(flow);
+  transfer(next(), previous(), flow);
 }
 
 LOCKSTEP_INLINE void RingEngine::broadcast(std::span<std::byte> bytes, int root) {
@@ -88,7 +83,7 @@ LOCKSTEP_INLINE void RingEngine::broadcast(std::span<std::byte> bytes, int root)
   if (size() == 1) return;
   begin(Operation::broadcast);
   auto flow = ForwardFlow::broadcast(bytes, rank(), root, size());
-  transfer_around(flow);
+  transfer(next(), previous(), flow);
 }
 
 LOCKSTEP_INLINE void RingEngine::all_gather(std::span<const std::byte> mine,
@@ -100,7 +95,7 @@ LOCKSTEP_INLINE void RingEngine::all_gather(std::span<const std::byte> mine,
   if (size() == 1) return;
   begin(Operation::all_gather);
   auto flow = ForwardFlow::all_gather(all, rank(), size());
-  transfer_around(flow);
+  transfer(next(), previous(), flow);
 }
 
 LOCKSTEP_INLINE void RingEngine::barrier() {
@@ -142,7 +137,7 @@ LOCKSTEP_INLINE void RingEngine::reduce(std::span<double> status, NumberSpan val
   if (!rounds(wanted, bytes, size())) wire = Wire::native;
   RingFlow flow(staging_, pack_bytes(values, wire), rank(), size(), status, values, op, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values));
-  transfer_around(flow);
+  transfer(next(), previous(), flow);
 }
 
 LOCKSTEP_INLINE void RingEngine::keep_residuals(std::span<const float> values,
