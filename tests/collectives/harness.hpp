@@ -22,6 +22,7 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/net/listener.hpp"
 #include "support/free_addresses.hpp"
@@ -105,6 +106,15 @@ inline std::string message_of(const std::exception_ptr& exception) {
     std::rethrow_exception(exception);
   } catch (const std::exception& error) {
     return error.what();
+  }
+}
+
+inline lockstep::ExitCode code_of(const std::exception_ptr& exception) {
+  REQUIRE(exception);
+  try {
+    std::rethrow_exception(exception);
+  } catch (const lockstep::Error& error) {
+    return error.exit_code();
   }
 }
 

@@ -138,10 +138,8 @@ class StrategyAdapter final : public AnyStrategy {
   }
 
   [[nodiscard]] std::string cluster_source() const override {
-    if constexpr (requires { strategy_.cluster_source(); })
-      return strategy_.cluster_source();
-    else
-      return {};
+    if constexpr (requires { strategy_.cluster_source(); }) return strategy_.cluster_source();
+    return {};
   }
 
   [[nodiscard]] bool can_reconnect() const override { return reconnects; }
@@ -153,34 +151,27 @@ class StrategyAdapter final : public AnyStrategy {
                     { strategy_.is_running() } -> std::same_as<bool>;
                   })
       return strategy_.is_running();
-    else
-      return false;
+    return false;
   }
   [[nodiscard]] const ElasticWorld* elastic_world() const override {
-    if constexpr (requires { strategy_.elastic_world(); })
-      return strategy_.elastic_world();
-    else
-      return nullptr;
+    if constexpr (requires { strategy_.elastic_world(); }) return strategy_.elastic_world();
+    return nullptr;
   }
   [[nodiscard]] bool has_parameter_servers() const override {
     if constexpr (requires { strategy_.has_parameter_servers(); })
       return strategy_.has_parameter_servers();
-    else
-      return false;
+    return false;
   }
   [[nodiscard]] bool sharded_updates() const override {
     if constexpr (requires {
                     { strategy_.sharded_updates() } -> std::same_as<bool>;
                   })
       return strategy_.num_workers() > 1 && strategy_.sharded_updates();
-    else
-      return false;
+    return false;
   }
   int count_model() override {
-    if constexpr (requires { strategy_.count_model(); })
-      return strategy_.count_model();
-    else
-      return 0;
+    if constexpr (requires { strategy_.count_model(); }) return strategy_.count_model();
+    return 0;
   }
 
  private:

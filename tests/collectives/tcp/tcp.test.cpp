@@ -91,15 +91,6 @@ void keep_reducing(TcpRing& ring, std::size_t count) {
   for (;;) ring.all_reduce(std::span(values));
 }
 
-ExitCode code_of(const std::exception_ptr& exception) {
-  REQUIRE(exception);
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error.exit_code();
-  }
-}
-
 }  // namespace
 
 TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {

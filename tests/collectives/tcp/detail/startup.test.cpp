@@ -35,15 +35,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-ExitCode code_of(const std::exception_ptr& exception) {
-  REQUIRE(exception);
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error.exit_code();
-  }
-}
-
 void join(const Rendezvous& place, const CommunicationOptions& options = patient_options()) {
   auto ring = Ring<Tcp>::connect(place, options);
   std::vector<float> values{1};
