@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/tcp/detail/socket.hpp"
