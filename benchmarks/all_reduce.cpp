@@ -26,7 +26,6 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring/ring.hpp"

@@ -89,12 +89,18 @@ struct CollectiveCall {
 };
 
 /// "all_reduce(max) of float and 3 status values, 16 bytes"
-[[nodiscard, gnu::cold]] std::string to_string(const CollectiveCall& call);
+[[nodiscard, gnu::cold]] inline std::string to_string(const CollectiveCall& call) {
+  using enum Operation;
+  const bool reduces = call.operation == all_reduce || call.operation == reduce_scatter ||
+                       call.operation == reduce_scatter_all_gather;
+  return concat(
+      {to_string(call.operation), call.op == ReduceOp::max ? "(max)" : "", reduces ? " of " : "",
+       reduces ? to_string(call.type) : "",
+       call.operation == broadcast ? concat({" from rank ", call.root}) : "",
+       call.status_count != 0 ? concat({" and ", call.status_count, " status values"}) : "", ", ",
+       call.bytes, " bytes"});
+}
 
 }  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
-
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/collectives/operation.ipp"
-#endif

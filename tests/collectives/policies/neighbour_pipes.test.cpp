@@ -1,4 +1,4 @@
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>

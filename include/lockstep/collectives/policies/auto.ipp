@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "lockstep/collectives/policies/auto.hpp"
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"

@@ -1,4 +1,4 @@
-// The collective between the processes of one machine.
+// Memory that ranks share: the collective between processes of one machine, pipes of neighbours.
 #pragma once
 
 #include <array>
@@ -232,6 +232,21 @@ class SharedMemory final : public AnyCollective {
   detail::SharedArrays shared_;
   std::vector<std::byte*> arrays_;  // of the operation, by rank
 };
+
+namespace detail {
+
+/// Of the ranks of a ring, those next to each other that share memory. The same on all ranks.
+struct NeighbourPipes {
+  int pairs = 0;
+  int together = 1;  ///< ranks in the longest row of such pairs
+};
+
+/// Called by all ranks of a connected transport: ranks next to each other on the ring that can
+/// share memory do so from then on, instead of sending their data over TCP. `host`: ranks with
+/// different ones do not try; empty: this machine, as the kernel names it.
+NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view host = {});
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

@@ -24,7 +24,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
