@@ -26,7 +26,6 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
@@ -94,13 +93,14 @@ int time_worker(const TimingOptions& options, const ls::Cluster& cluster,
 
 /// Ring<Tcp> as Auto connects it between hosts; a host is the name in the address. (By the kernel's
 /// name, network namespaces of one machine would be one host.)
-struct NeighbourRing : ls::Ring<ls::Tcp> {
-  static NeighbourRing connect(ls::Rendezvous rendezvous, const ls::CommunicationOptions& options) {
+struct NeighbourRing {
+  static ls::Ring<ls::Tcp> connect(ls::Rendezvous rendezvous,
+                                   const ls::CommunicationOptions& options) {
     const std::string host(
         ls::parse_address(rendezvous.addresses[static_cast<std::size_t>(rendezvous.rank)]).host);
     ls::Tcp tcp = ls::Tcp::connect(std::move(rendezvous), options);
     const int together = ls::detail::open_neighbour_pipes(tcp, host).together;
-    return NeighbourRing{Ring(std::move(tcp), options, together)};
+    return ls::Ring<ls::Tcp>(std::move(tcp), options, together);
   }
 };
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/net/descriptor.hpp"
 

@@ -1,4 +1,4 @@
-#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
 
 #include <doctest/doctest.h>
 

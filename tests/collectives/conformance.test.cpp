@@ -14,9 +14,8 @@ static_assert(Collective<AnyCollective>);
 static_assert(Transport<Tcp>);
 static_assert(CollectivePolicy<Auto>);
 static_assert(Collective<Hierarchical>);
-static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
-              SharingCollective<SharedMemory> && ShardingCollective<SharedMemory>);
+static_assert(CollectivePolicy<SharedMemory>);
 static_assert(Collective<Single>);
-static_assert(EarlyScatteringCollective<InProcess>);
+static_assert(Collective<InProcess>);
 
 }  // namespace lockstep

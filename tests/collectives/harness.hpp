@@ -22,6 +22,7 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/net/listener.hpp"
 #include "support/free_addresses.hpp"
@@ -108,6 +109,15 @@ inline std::string message_of(const std::exception_ptr& exception) {
   }
 }
 
+inline lockstep::ExitCode code_of(const std::exception_ptr& exception) {
+  REQUIRE(exception);
+  try {
+    std::rethrow_exception(exception);
+  } catch (const lockstep::Error& error) {
+    return error.exit_code();
+  }
+}
+
 /// What a rank has thrown, which must be a CollectiveError.
 inline CollectiveFailure failure_of(const std::exception_ptr& exception) {
   REQUIRE(exception);
@@ -133,9 +143,22 @@ struct LocalCluster {
     rendezvous.listen_socket = listeners[static_cast<std::size_t>(rank)].release();
     return rendezvous;
   }
+  [[nodiscard]] std::vector<Rendezvous> places() {
+    std::vector<Rendezvous> all;
+    for (std::size_t rank = 0; rank < addresses.size(); ++rank)
+      all.push_back(place(static_cast<int>(rank)));
+    return all;
+  }
   std::vector<Listener> listeners;
   std::vector<std::string> addresses;
 };
+
+/// Calls f(place) on a thread for each rank of a cluster, and returns what each has thrown.
+template <class F>
+std::vector<std::exception_ptr> run_places(int size, F f) {
+  const std::vector<Rendezvous> places = LocalCluster(size).places();
+  return run_threads(size, [&](int rank) { f(places[static_cast<std::size_t>(rank)]); });
+}
 
 inline CommunicationOptions patient_options() {  // a sanitizer on a busy machine is slow
   return {.timeout = std::chrono::seconds(60), .startup_timeout = std::chrono::seconds(60)};
@@ -173,14 +196,11 @@ struct PolicyFamily {
   static constexpr int largest = 4;
   template <class F>
   static void run(int size, F f) {
-    LocalCluster cluster(size);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
-    rethrow_first(run_threads(size, [&](int rank) {
+    rethrow_first(run_places(size, [&](const Rendezvous& place) {
       CommunicationOptions options = patient_options();
       options.implementation = implementation;
       options.checksum = true;
-      auto connected = Policy::connect(places[static_cast<std::size_t>(rank)], options);
+      auto connected = Policy::connect(place, options);
       auto& collective = collective_in(connected);
       f(collective);
       collective.close();

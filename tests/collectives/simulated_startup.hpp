@@ -16,10 +16,8 @@
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
-#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/protocol/partners.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
-#include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/simulated_network.hpp"
 

@@ -32,7 +32,7 @@ class WithOldNeighbour : public ls::Single {
 
 class OldNeighbourStrategy : public ls::OneDeviceStrategy {
  public:
-  using Replica = ls::CollectiveReplica;
+  using Replica = ls::AnyReplica;
   template <class F>
   void run(F&& f) {
     Replica replica(ls::any_collective(WithOldNeighbour{}), 0, 1);

@@ -29,7 +29,6 @@
 #include "lockstep/step/step.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
-#include "lockstep/strategies/replica.hpp"
 #include "support/model_testing.hpp"
 
 namespace lockstep_test {
@@ -47,7 +46,7 @@ inline std::string take_happened() { return std::exchange(happened, {}); }
 /// What is used for steps on one rank, made as Trainer makes it.
 template <class T = float>
 struct Rank {
-  lockstep::CollectiveReplica replica;
+  lockstep::AnyReplica replica;
   lockstep::detail::Workspace<T> workspace;
   lockstep::detail::Parts<T> parts;
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "collectives/harness.hpp"
@@ -53,7 +54,7 @@ class ThreadPolicy {
   void close() { ++closed; }
 
  private:
-  explicit ThreadPolicy(InProcess member) : member_(member) {}
+  explicit ThreadPolicy(InProcess member) : member_(std::move(member)) {}
   InProcess member_;
 };
 static_assert(CollectivePolicy<ThreadPolicy>);

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
-#include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/net/socket.hpp"
 
 namespace lockstep_test {

@@ -73,7 +73,7 @@ class CountedRing {
     ++operations;
     ring_.barrier();
   }
-  [[nodiscard]] bool keeps_residuals() const noexcept { return ring_.keeps_residuals(); }
+  [[nodiscard]] bool keeps_residuals() const noexcept { return ring_.can().keep_residuals; }
   void keep_residuals(std::span<const float> values, std::span<float> residuals) {
     ring_.keep_residuals(values, residuals);
   }

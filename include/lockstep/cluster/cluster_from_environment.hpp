@@ -1,11 +1,37 @@
 // Which place this process has, as the launcher that started it says.
 #pragma once
 
+#include <string_view>
+
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/cluster/launchers/claim.hpp"
+#include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Reads the text of TF_CONFIG:
+///
+///     {"cluster": {"chief": ["host:port"], "worker": ["host:port", ...]},
+///      "task": {"type": "worker", "index": 0}}
+///
+/// Jobs are chief (or master), worker, ps and evaluator; the index may be a string of digits; other
+/// keys are ignored. Text that is empty, `{}` or has no cluster gives a process that is alone.
+/// Throws ConfigurationError, naming the key, the address or the position, when the text is no such
+/// specification.
+[[nodiscard]] Cluster parse_tf_config(std::string_view text);
+
+namespace detail {
+
+/// This process's task, as TF_CONFIG names it, and its rank. The run has the name of the launcher's
+/// job; where all addresses are listed, the chief's, which is the same in all processes.
+[[nodiscard]] LogPlace log_place_of(const Cluster& cluster);
+
+/// The same before the program has asked for its cluster; nothing where TF_CONFIG or the launcher's
+/// variables cannot be understood, which is an error when the program asks.
+[[nodiscard]] LogPlace log_place_from(const Environment& environment);
+
+}  // namespace detail
 
 /// Reads the environment variables of launchers, the first of these that names a place:
 ///
@@ -44,6 +70,7 @@ namespace detail {
 [[nodiscard]] Cluster cluster_from(const Environment& environment);
 
 }  // namespace detail
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED)

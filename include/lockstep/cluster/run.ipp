@@ -19,8 +19,7 @@
 #include <system_error>
 #include <vector>
 
-#include "lockstep/cluster/detail/signal_pipe.hpp"
-#include "lockstep/cluster/host_list.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/cluster/run.hpp"

@@ -37,7 +37,6 @@ class AnyCollective {
     bool shard_early = false;     ///< reduce_scatter_blocks_async
   };
 
-  AnyCollective(const AnyCollective&) = delete;
   AnyCollective& operator=(const AnyCollective&) = delete;
   virtual ~AnyCollective() = default;
 
@@ -82,6 +81,7 @@ class AnyCollective {
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap = Overlap::off) noexcept
       : rank_(rank), size_(size), can_(can), overlap_(overlap) {}
+  AnyCollective(AnyCollective&&) noexcept = default;
 
  private:
   [[noreturn]] static void cannot(const char* operation) {
@@ -131,29 +131,23 @@ class CollectiveAdapter final : public AnyCollective {
     if constexpr (ClosingCollective<C>) collective_.close();
   }
   [[nodiscard]] Buffer allocate(std::size_t bytes) override {
-    if constexpr (AllocatingCollective<C>)
-      return collective_.allocate(bytes);
-    else
-      return Buffer(bytes);
+    if constexpr (AllocatingCollective<C>) return collective_.allocate(bytes);
+    return Buffer(bytes);
   }
   [[nodiscard]] ActivityBoard* board() override {
-    if constexpr (ReportingCollective<C>)
-      return &collective_.activity();
-    else
-      return nullptr;
+    if constexpr (ReportingCollective<C>) return &collective_.activity();
+    return nullptr;
   }
 
   void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) override {
     if constexpr (ScatteringCollective<C>)
-      typed(values, [&](auto span) { collective_.reduce_scatter(status, span, f); });
-    else
-      AnyCollective::reduce_scatter(status, values, f);
+      return typed(values, [&](auto span) { collective_.reduce_scatter(status, span, f); });
+    AnyCollective::reduce_scatter(status, values, f);
   }
   void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) override {
     if constexpr (EarlyScatteringCollective<C>)
-      typed(values, [&](auto span) { collective_.begin_reduce_scatter(status, span); });
-    else
-      AnyCollective::begin_reduce_scatter(status, values);
+      return typed(values, [&](auto span) { collective_.begin_reduce_scatter(status, span); });
+    AnyCollective::begin_reduce_scatter(status, values);
   }
   void advance_reduce_scatter(std::size_t ready, TakeSums f) override {
     if constexpr (EarlyScatteringCollective<C>)
@@ -163,9 +157,8 @@ class CollectiveAdapter final : public AnyCollective {
   }
   void all_reduce_async(NumberSpan values) override {
     if constexpr (OverlappingCollective<C>)
-      typed(values, [&](auto span) { collective_.all_reduce_async(span); });
-    else
-      AnyCollective::all_reduce_async(values);
+      return typed(values, [&](auto span) { collective_.all_reduce_async(span); });
+    AnyCollective::all_reduce_async(values);
   }
   void wait() override {
     if constexpr (OverlappingCollective<C>)
@@ -189,21 +182,18 @@ class CollectiveAdapter final : public AnyCollective {
   }
   void reduce_scatter_blocks(NumberSpan values) override {
     if constexpr (ShardingCollective<C>)
-      typed(values, [&](auto span) { collective_.reduce_scatter_blocks(span); });
-    else
-      AnyCollective::reduce_scatter_blocks(values);
+      return typed(values, [&](auto span) { collective_.reduce_scatter_blocks(span); });
+    AnyCollective::reduce_scatter_blocks(values);
   }
   void reduce_scatter_blocks_async(NumberSpan values) override {
     if constexpr (EarlyShardingCollective<C>)
-      typed(values, [&](auto span) { collective_.reduce_scatter_blocks_async(span); });
-    else
-      AnyCollective::reduce_scatter_blocks_async(values);
+      return typed(values, [&](auto span) { collective_.reduce_scatter_blocks_async(span); });
+    AnyCollective::reduce_scatter_blocks_async(values);
   }
   void all_gather_blocks(NumberSpan values) override {
     if constexpr (ShardingCollective<C>)
-      typed(values, [&](auto span) { collective_.all_gather_blocks(span); });
-    else
-      AnyCollective::all_gather_blocks(values);
+      return typed(values, [&](auto span) { collective_.all_gather_blocks(span); });
+    AnyCollective::all_gather_blocks(values);
   }
 
  private:
@@ -243,13 +233,12 @@ class CollectiveAdapter final : public AnyCollective {
 template <class C>
   requires Collective<std::remove_reference_t<C>>
 [[nodiscard]] std::shared_ptr<AnyCollective> any_collective(C&& collective) {
-  if constexpr (std::derived_from<std::remove_reference_t<C>, AnyCollective>) {
-    static_assert(std::is_lvalue_reference_v<C>,
-                  "lockstep: an AnyCollective is passed by reference, or as a shared_ptr");
-    return {std::shared_ptr<void>(), &collective};
-  } else {
+  if constexpr (!std::derived_from<std::remove_reference_t<C>, AnyCollective>)
     return std::make_shared<detail::CollectiveAdapter<C>>(std::forward<C>(collective));
-  }
+  else if constexpr (std::is_lvalue_reference_v<C>)
+    return {std::shared_ptr<void>(), &collective};
+  else
+    return std::make_shared<C>(std::move(collective));
 }
 [[nodiscard]] inline std::shared_ptr<AnyCollective> any_collective(
     std::shared_ptr<AnyCollective> collective) {

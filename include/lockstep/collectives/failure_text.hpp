@@ -83,6 +83,35 @@ class WorkerNames {
        operation, ": all replicas make the same calls"});
 }
 
+[[nodiscard, gnu::cold]] inline std::string bits_changed(std::string_view message,
+                                                         std::string_view receiver,
+                                                         std::string_view where) {
+  return concat({"its ", message, ", came to ", receiver,
+                 " with bits changed on the way (CRC-32C, ", where,
+                 "): a network card, a switch, a proxy or the memory between the two changes data; "
+                 "start again, and look for the cause if it comes again"});
+}
+inline constexpr const char* equal_calls =
+    "; all workers must call the same operations with equal lengths";
+[[nodiscard, gnu::cold]] inline std::string is_out_of_step(std::string_view receiver,
+                                                           std::string_view expected,
+                                                           std::string_view got) {
+  return concat({"is out of step: ", receiver, " expected its ", expected, ", and got its ", got,
+                 equal_calls});
+}
+[[nodiscard, gnu::cold]] inline std::string answering_thread_failed(std::string_view why) {
+  return concat({"the thread that answers the other workers failed: ", why});
+}
+[[nodiscard, gnu::cold]] inline std::string did_not_come(std::string_view meeting,
+                                                         std::string_view limit,
+                                                         std::string_view missing, int first_port,
+                                                         int last_port) {
+  return concat({"did not come to ", meeting, ", where worker 0 waits for all within ", limit,
+                 "; missing: ", missing,
+                 ". Are all started, and may they connect to this host's ports ", first_port,
+                 " to ", last_port, "?"});
+}
+
 inline constexpr const char* hears_no_worker =
     "hears none of the other workers any more: its network is cut, or all of them hang";
 inline constexpr const char* does_not_answer = "does not answer";

@@ -3,4 +3,4 @@
 
 #include "lockstep/core/config.hpp"  // first: see there
 
-#include "lockstep/extra/elastic/members.hpp"
+#include "lockstep/extra/elastic/membership.hpp"

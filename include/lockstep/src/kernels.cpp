@@ -8,8 +8,6 @@
 #endif
 
 #include "lockstep/collectives/reduction/combine.ipp"
-#include "lockstep/collectives/reduction/halves.ipp"
-#include "lockstep/collectives/reduction/reduce_share.ipp"
 #include "lockstep/data/gather.hpp"
 #include "lockstep/kernels/attention.hpp"
 #include "lockstep/kernels/average_pooling.hpp"

@@ -12,14 +12,24 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 class ElasticWorld;
 
-/// A Replica, in a function that a strategy runs on each of its replicas.
+/// A Replica, in a function that a strategy runs on each of its replicas: what the library's
+/// strategies hand out, and what those of others become.
 class AnyReplica {
  public:
+  /// `threads`: those of the process's replicas, if there are several.
+  AnyReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size,
+             ReplicaThreads* threads = nullptr, int connection = 0) noexcept
+      : collective_(std::move(collective)),
+        local_rank_(local_rank),
+        local_size_(local_size),
+        threads_(threads),
+        connection_(connection) {}
   AnyReplica(const AnyReplica&) = delete;
   AnyReplica& operator=(const AnyReplica&) = delete;
   virtual ~AnyReplica() = default;
@@ -33,20 +43,18 @@ class AnyReplica {
   virtual void team_barrier() { collective_->team_barrier(); }
   /// Called by every replica of the process: when all have come, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
-  virtual void team_lead(FunctionRef<void()> f) = 0;
-
- protected:
-  AnyReplica(std::shared_ptr<AnyCollective> collective, int local_rank, int local_size,
-             int connection = 0) noexcept
-      : collective_(std::move(collective)),
-        local_rank_(local_rank),
-        local_size_(local_size),
-        connection_(connection) {}
+  virtual void team_lead(FunctionRef<void()> f) {
+    if (threads_ != nullptr)
+      threads_->lead(local_rank_, f);
+    else if (local_rank_ == 0)
+      f();
+  }
 
  private:
   std::shared_ptr<AnyCollective> collective_;
   int local_rank_;
   int local_size_;
+  ReplicaThreads* threads_;
   int connection_;
 };
 
@@ -130,10 +138,8 @@ class StrategyAdapter final : public AnyStrategy {
   }
 
   [[nodiscard]] std::string cluster_source() const override {
-    if constexpr (requires { strategy_.cluster_source(); })
-      return strategy_.cluster_source();
-    else
-      return {};
+    if constexpr (requires { strategy_.cluster_source(); }) return strategy_.cluster_source();
+    return {};
   }
 
   [[nodiscard]] bool can_reconnect() const override { return reconnects; }
@@ -145,34 +151,27 @@ class StrategyAdapter final : public AnyStrategy {
                     { strategy_.is_running() } -> std::same_as<bool>;
                   })
       return strategy_.is_running();
-    else
-      return false;
+    return false;
   }
   [[nodiscard]] const ElasticWorld* elastic_world() const override {
-    if constexpr (requires { strategy_.elastic_world(); })
-      return strategy_.elastic_world();
-    else
-      return nullptr;
+    if constexpr (requires { strategy_.elastic_world(); }) return strategy_.elastic_world();
+    return nullptr;
   }
   [[nodiscard]] bool has_parameter_servers() const override {
     if constexpr (requires { strategy_.has_parameter_servers(); })
       return strategy_.has_parameter_servers();
-    else
-      return false;
+    return false;
   }
   [[nodiscard]] bool sharded_updates() const override {
     if constexpr (requires {
                     { strategy_.sharded_updates() } -> std::same_as<bool>;
                   })
       return strategy_.num_workers() > 1 && strategy_.sharded_updates();
-    else
-      return false;
+    return false;
   }
   int count_model() override {
-    if constexpr (requires { strategy_.count_model(); })
-      return strategy_.count_model();
-    else
-      return 0;
+    if constexpr (requires { strategy_.count_model(); }) return strategy_.count_model();
+    return 0;
   }
 
  private:

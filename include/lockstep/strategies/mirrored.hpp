@@ -11,7 +11,6 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/own_loops.hpp"
-#include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -29,7 +28,7 @@ struct MirroredOptions {
 /// Use: `MirroredStrategy{}`.
 class MirroredStrategy : public OwnLoops<MirroredStrategy> {
  public:
-  using Replica = CollectiveReplica;
+  using Replica = AnyReplica;
 
   /// Starts the threads. Throws ConfigurationError when an option makes no sense.
   explicit MirroredStrategy(const MirroredOptions& options = {});
@@ -46,9 +45,8 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   /// See Strategy.
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
-    return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
-      run_each([&](Replica& replica) { each(replica); });
-    });
+    return detail::run_per_replica<Replica>(local_replicas(), f,
+                                            [this](auto& each) { run_each(each); });
   }
 
  private:

@@ -1,24 +1,88 @@
 // Replicas on many machines.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
-#include "lockstep/strategies/detail/multi_worker.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 #include "lockstep/strategies/own_loops.hpp"
-#include "lockstep/strategies/replica.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// See MultiWorkerMirroredStrategy, whose members these are.
+class MultiWorker final : public AnyStrategy {
+ public:
+  using PolicyConnect = std::shared_ptr<AnyCollective> (*)(const Rendezvous&,
+                                                           const CommunicationOptions&);
+
+  /// In the cluster that the environment names.
+  MultiWorker(PolicyConnect policy, const MultiWorkerMirroredOptions& options);
+  MultiWorker(PolicyConnect policy, const Cluster& cluster,
+              const MultiWorkerMirroredOptions& options);
+  LOCKSTEP_INLINE_VIRTUAL ~MultiWorker() override;
+
+  [[nodiscard]] const Cluster& cluster() const noexcept { return cluster_; }
+  [[nodiscard]] int num_workers() const override { return cluster_.world_size(); }
+  [[nodiscard]] int worker_index() const override { return cluster_.rank(); }
+  [[nodiscard]] int local_replicas() const override { return threads_.size(); }
+  LOCKSTEP_INLINE_VIRTUAL void run(FunctionRef<void(AnyReplica&)> f) override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::string cluster_source() const override;
+
+  [[nodiscard]] bool can_reconnect() const override { return true; }
+  LOCKSTEP_INLINE_VIRTUAL void reconnect() override;
+  [[nodiscard]] bool is_running() const override { return threads_.is_running(); }
+  [[nodiscard]] const ElasticWorld* elastic_world() const override { return worlds_.get(); }
+  [[nodiscard]] bool has_parameter_servers() const override { return false; }
+  [[nodiscard]] bool sharded_updates() const override {
+    return sharded_updates_ && num_workers() > 1;
+  }
+  int count_model() override { return ++models_; }
+  /// The models that follow are those of a program that begins again.
+  void forget_models() noexcept { models_ = 0; }
+
+ private:
+  void tell_failure() noexcept;
+  [[nodiscard]] Cluster checked(const Cluster& cluster) const;
+  [[nodiscard]] std::unique_ptr<Worlds> join() const;
+  void connect_world();
+  void connect();
+  void disconnect() noexcept;
+  [[nodiscard]] int count(int requested) const;
+  [[nodiscard]] int workers_on_host() const;
+
+  const PolicyConnect policy_connect_;
+  const int exceptions_;  // in flight when this was made
+  const CommunicationOptions options_;
+  const bool sharded_updates_;
+  const Elastic elastic_;
+  const std::shared_ptr<KeptPort> port_;
+  Cluster cluster_;                       // of the world, where there are worlds
+  const std::unique_ptr<Worlds> worlds_;  // null where the workers stay the same
+  ReplicaThreads threads_;
+  bool was_connected_ = false;
+  int connections_ = 0;
+  int models_ = 0;
+  std::shared_ptr<AnyCollective> peers_;      // null for a worker that is alone
+  std::unique_ptr<HierarchicalGroup> group_;  // null where it is not connected
+  std::deque<AnyReplica> replicas_;
+};
+
+}  // namespace detail
 
 /// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the
 /// collective between workers: Auto, Ring<Tcp>, SharedMemory, or one of the user's. A process that
@@ -34,7 +98,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<Policy>> {
  public:
-  using Replica = CollectiveReplica;
+  using Replica = AnyReplica;
 
   /// Reads the environment (see cluster_from_environment) and connects to the other workers. Throws
   /// ConfigurationError when the cluster, this task or an option makes no sense, and
@@ -79,9 +143,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   /// See Strategy.
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
-    return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
-      worker_.run([&](AnyReplica& replica) { each(static_cast<Replica&>(replica)); });
-    });
+    return detail::run_per_replica<Replica>(local_replicas(), f,
+                                            [this](auto& each) { worker_.run(each); });
   }
 
   /// Without an adapter. (One of a derived class, whose run() may differ, is adapted.)
@@ -108,4 +171,9 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Auto>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Ring<Tcp>>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<SharedMemory>);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/strategies/multi_worker_mirrored.ipp"
+#endif

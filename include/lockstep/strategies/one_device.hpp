@@ -10,7 +10,6 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/own_loops.hpp"
-#include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -19,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Use: `OneDeviceStrategy{}`.
 class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
  public:
-  using Replica = CollectiveReplica;
+  using Replica = AnyReplica;
 
   [[nodiscard]] int num_workers() const noexcept { return 1; }
   [[nodiscard]] int worker_index() const noexcept { return 0; }

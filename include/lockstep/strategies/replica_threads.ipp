@@ -4,7 +4,7 @@
 #include <chrono>
 #include <exception>
 
-#include "lockstep/collectives/host/cpu_relax.hpp"
+#include "lockstep/collectives/threads/thread_barrier.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"

@@ -7,14 +7,20 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "cluster/script_program.hpp"
-#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
+#include "lockstep/cluster/launcher.hpp"
+#include "support/messages.hpp"
+#include "support/process.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep::detail;
 using namespace std::chrono_literals;
@@ -196,4 +202,373 @@ TEST_CASE("prefixed stream: output without a reader is lost, and the error is ke
   rig.write("lost\n");
   CHECK(rig.stream.pump());
   CHECK(rig.stream.failure() == EBADF);
+}
+
+using lockstep::detail::WorkerNote;
+
+TEST_CASE("launched worker: its name says what it is, and where") {
+  CHECK(LaunchedWorker(1, 0).name() == "worker 1");
+  CHECK(LaunchedWorker(1, 0, "b").name() == "worker 1 on host b");
+  const LaunchedWorker server({.index = 0, .is_server = true}, 3, 0);
+  CHECK(server.name() == "server 0");
+  CHECK(server.index == 3);  // behind three workers
+}
+
+TEST_CASE("launched worker: how it ended, in words") {
+  LaunchedWorker worker(1, 0);
+  worker.end = {.code = 7};
+  CHECK(worker.how_it_ended() == "exit code 7");
+  worker.end = {.code = 128 + SIGKILL, .signal = SIGKILL};
+  CHECK(worker.how_it_ended() == "killed by signal 9 (Killed)");
+  worker.hung = "lost to worker 0 (was silent for 10 s)";
+  CHECK(worker.how_it_ended() == "lost to worker 0 (was silent for 10 s) and killed");
+}
+
+TEST_CASE("launched worker: 255 is ssh's exit code, of a worker on another host alone") {
+  LaunchedWorker here(1, 0), there(1, 0, "b");
+  here.end.code = there.end.code = 255;
+  CHECK(here.how_it_ended() == "exit code 255");
+  CHECK(there.how_it_ended() ==
+        "exit code 255 of ssh: it could not connect, or lost the connection");
+  there.end.code = 3;
+  CHECK(there.how_it_ended() == "exit code 3");
+}
+
+TEST_CASE("launched worker: a successor begins without its predecessor's history") {
+  const ScriptProgram program;
+  LaunchedWorker worker(0, 2);
+  worker.end = {.code = 137, .signal = 9};
+  worker.order = 4;
+  worker.by_peer = worker.by_launcher = worker.keeps_others_waiting = true;
+  worker.has_agreed_to_stop = worker.came_back = worker.left_out = true;
+  worker.hung.emplace();
+  worker.lost_another = worker.back_at = LaunchedWorker::Clock::now();
+  worker.start_again(program.program);
+  CHECK(worker.process.lives());
+  CHECK(worker.was_started_again);
+  CHECK(worker.end.code == 0);
+  CHECK(worker.end.signal == 0);
+  CHECK(worker.order == 0);
+  CHECK_FALSE((worker.by_peer || worker.by_launcher || worker.keeps_others_waiting));
+  CHECK_FALSE((worker.has_agreed_to_stop || worker.came_back || worker.left_out));
+  CHECK_FALSE((worker.hung || worker.lost_another || worker.back_at));
+  CHECK(worker.restarts_left == 2);  // who starts it counts these
+  CHECK_FALSE(worker.has_succeeded());
+  worker.process.end();
+  CHECK(worker.has_succeeded());
+}
+
+TEST_CASE("launched worker: it delays a stop while it lives, others wait, and it has not agreed") {
+  const ScriptProgram program;
+  LaunchedWorker worker(0, 0);
+  worker.keeps_others_waiting = true;
+  CHECK_FALSE(worker.delays_stop());  // it does not live
+  worker.process.start(program.program);
+  CHECK(worker.delays_stop());
+  worker.has_agreed_to_stop = true;
+  CHECK_FALSE(worker.delays_stop());
+  worker.has_agreed_to_stop = false;
+  worker.hung.emplace();  // it has been killed for this
+  CHECK_FALSE(worker.delays_stop());
+  worker.hung.reset();
+  worker.keeps_others_waiting = false;
+  CHECK_FALSE(worker.delays_stop());
+  worker.process.end();
+}
+
+TEST_CASE("launched worker: its output is open until the last of its two streams has ended") {
+  const ScriptProgram program("exec >&-; exec sleep 60");
+  LaunchedWorker worker(0, 0);
+  CHECK_FALSE(worker.has_open_output());
+  worker.process.start(program.program);
+  PrefixedStream& out = worker.process.output()[0];
+  for (int i = 0; i < 4000 && out.source().is_open(); ++i) {
+    out.pump();
+    std::this_thread::sleep_for(5ms);
+  }
+  CHECK_FALSE(out.source().is_open());
+  CHECK(worker.has_open_output());
+  worker.process.finish_output();
+  CHECK_FALSE(worker.has_open_output());
+  worker.process.end();
+}
+
+TEST_CASE("worker note: kind, peer and reason") {
+  const WorkerNote note("lost 127.0.0.1:4711 was silent for 10 s");
+  CHECK(note.kind == "lost");
+  CHECK(note.about == "127.0.0.1:4711");
+  CHECK(note.text == "was silent for 10 s");
+}
+
+TEST_CASE("worker note: parts that are missing are empty") {
+  const WorkerNote stops("stops");
+  CHECK(stops.kind == "stops");
+  CHECK(stops.about.empty());
+  CHECK(stops.text.empty());
+  CHECK(stops.time().time_since_epoch().count() == 0);
+  CHECK(WorkerNote("").kind.empty());
+}
+
+TEST_CASE("worker note: a time of the clock that all processes share") {
+  const WorkerNote met("met 123456789");
+  CHECK(met.time().time_since_epoch().count() == 123456789);
+  CHECK(WorkerNote("met soon").time().time_since_epoch().count() == 0);
+}
+
+TEST_CASE("signal pipe: a signal can be read, once, and an ignored one cannot") {
+  void (*const former)(int) = ::signal(SIGHUP, SIG_IGN);
+  {
+    const SignalPipe pipe;
+    CHECK(pipe.take() == 0);
+    ::raise(SIGHUP);
+    CHECK(pipe.take() == 0);
+    ::raise(SIGTERM);
+    CHECK(pipe.take() == SIGTERM);
+    ::raise(SIGUSR1);
+    CHECK(pipe.take() == SIGUSR1);
+    CHECK(pipe.take() == 0);
+  }
+  ::signal(SIGHUP, former);
+}
+
+TEST_CASE("blocked signals: come when they are released") {
+  const SignalPipe pipe;
+  const BlockedSignals blocked;
+  ::raise(SIGINT);
+  CHECK(pipe.take() == 0);
+  blocked.release();
+  CHECK(pipe.take() == SIGINT);
+}
+
+namespace {
+
+void (*handler_of(int signal))(int) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler;
+}
+
+void handler(int) {}
+
+}  // namespace
+
+TEST_CASE("ignored signals: those without a handler, until they are restored") {
+  void (*const former_pipe)(int) = ::signal(SIGPIPE, SIG_DFL);
+  void (*const former_size)(int) = ::signal(SIGXFSZ, &handler);
+  const lockstep::detail::IgnoredSignals ignored;
+  CHECK((handler_of(SIGPIPE) == SIG_IGN));
+  CHECK((handler_of(SIGXFSZ) == &handler));
+  ignored.restore();
+  CHECK((handler_of(SIGPIPE) == SIG_DFL));
+  CHECK((handler_of(SIGXFSZ) == &handler));
+  ::signal(SIGPIPE, former_pipe);
+  ::signal(SIGXFSZ, former_size);
+}
+
+using namespace lockstep_test;
+using Words = std::vector<std::string>;
+
+namespace {
+
+/// Another host: a folder, and a shell that gets what ssh would pass on.
+class OtherHost {
+ public:
+  OtherHost() {
+    start.folder = folder_.path("it's $HOME");
+    std::filesystem::create_directory(start.folder);
+  }
+
+  RemoteStart start{.meeting = "a:1", .job = "j", .workers = 2};
+
+  /// Runs a shell script as worker 1, to its end. The input stays open, and goes on with `later`
+  /// when the script has made the file `ready`.
+  [[nodiscard]] Finished run(const std::string& script, const std::string& later = "") const {
+    return run_shell(R"sh(
+      mkfifo in && exec 8<>in && printf %s "$INPUT" >&8 || exit 99  # opened so, it does not end
+      [ -z "$LATER" ] || {
+        for i in $(seq 400); do [ ! -e "$READY" ] || break; sleep 0.05; done
+        printf %s "$LATER" >&8
+      } >/dev/null 2>&1 &
+      sh -c "$COMMAND" <&8)sh",
+                     script, later);
+  }
+  /// The same with an input that ends behind the variables.
+  [[nodiscard]] Finished run_cut_off(const std::string& script) const {
+    return run_shell(R"sh(printf %s "$INPUT" | sh -c "$COMMAND")sh", script, "");
+  }
+
+ private:
+  [[nodiscard]] Finished run_shell(const std::string& shell, const std::string& script,
+                                   const std::string& later) const {
+    return run_process({"/bin/sh", "-c", "cd \"$FOLDER\" || exit 99\n" + shell},
+                       {{"FOLDER", folder_.path()},
+                        {"READY", start.folder + "/ready"},
+                        {"INPUT", remote_variables(start, 1)},
+                        {"LATER", later},
+                        {"COMMAND", remote_command(start, "/bin/sh", {"sh", "-c", script})},
+                        {"TF_CONFIG", "the launcher's own"}},
+                       30s);
+  }
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("remote worker: a word for a shell is one word, whatever it holds") {
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("it's $HOME") == R"('it'\''s $HOME')");
+  for (const std::string text : {"a b", "$(exit 3)", "\"", "''", "a\nb", "*", "\\", "-n"}) {
+    CAPTURE(text);
+    const Finished finished =
+        run_process({"/bin/sh", "-c", "printf '%s.' " + shell_word(text)}, {}, 30s);
+    CHECK(finished.output == text + ".");
+  }
+}
+
+TEST_CASE("remote worker: the words of a command, however many spaces are between them") {
+  CHECK(words_of("  ssh -p  22 ") == Words{"ssh", "-p", "22"});
+  CHECK(words_of("ssh") == Words{"ssh"});
+  CHECK(words_of("").empty());
+  CHECK(words_of("   ").empty());
+}
+
+TEST_CASE("remote worker: its input is its variables, its place, and a dot") {
+  const RemoteStart start{
+      .meeting = "a:1", .job = "j", .environment = {"A=b c", "D="}, .workers = 2};
+  CHECK(remote_variables(start, 1) ==
+        "A=b c\nD=\nLOCKSTEP_LAUNCHER=hosts\nLOCKSTEP_NOTE_FD=9\nLOCKSTEP_RANK=1\n"
+        "LOCKSTEP_WORLD_SIZE=2\nLOCKSTEP_MEETING_ADDRESS=a:1\nLOCKSTEP_JOB_ID=j\n.\n");
+}
+
+TEST_CASE("remote worker: it runs in the folder, with these variables and without an input") {
+  OtherHost host;
+  host.start.environment = {"SECRET=it's  $HOME"};
+  const Finished finished = host.run(R"sh(
+    pwd; echo "$SECRET, $LOCKSTEP_RANK, ${TF_CONFIG-unset}"; read -r line; echo "[$line]"; exit 7)sh");
+  CHECK(finished.exit_code == 7);
+  CHECK(finished.output == host.start.folder + "\nit's  $HOME, 1, unset\n[]\n");
+}
+
+TEST_CASE("remote worker: its notes are marked lines of the standard error") {
+  const Finished finished =
+      OtherHost().run("echo met 5 >&$LOCKSTEP_NOTE_FD; echo shown; echo stops >&$LOCKSTEP_NOTE_FD");
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 0);
+  CHECK(contains(finished.output, std::string(remote_note_mark) + "met 5\n"));
+  CHECK(contains(finished.output, std::string(remote_note_mark) + "stops\n"));
+  CHECK(contains(finished.output, "shown\n"));
+  CHECK_FALSE(contains(finished.output, std::string(remote_note_mark) + "shown"));
+}
+
+TEST_CASE("remote worker: the name of a signal on its input reaches it") {
+  const Finished finished = OtherHost().run(R"sh(
+    trap 'echo told; exit 3' TERM
+    : > ready
+    for i in $(seq 400); do sleep 0.05; done)sh",
+                                            "TERM\n");
+  CHECK(finished.exit_code == 3);
+  CHECK(finished.output == "told\n");
+}
+
+TEST_CASE("remote worker: it is killed when its input ends") {
+  const Finished finished = OtherHost().run_cut_off("exec sleep 60");
+  CHECK_FALSE(finished.timed_out);
+  CHECK(finished.exit_code == 128 + SIGKILL);
+}
+
+TEST_CASE("remote worker: without its folder it does not begin") {
+  OtherHost host;
+  host.start.folder += " that is nowhere";
+  const Finished finished = host.run("echo begun");
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 125);
+  CHECK(contains(finished.output, "that is nowhere"));
+  CHECK_FALSE(contains(finished.output, "begun"));
+}
+
+//
+#include "lockstep/cluster/detail/worker_process.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+using lockstep::ConfigurationError;
+using lockstep::detail::remote_start;
+using lockstep::detail::RemoteStart;
+using Words = std::vector<std::string>;
+
+namespace {
+
+/// A variable of this process, for a while.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const former = std::getenv(name)) former_ = former;
+    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { former_ ? ::setenv(name_, former_->c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> former_;
+};
+
+RemoteStart on(const Words& hosts) { return remote_start(hosts, "ssh -p  22"); }
+
+bool contains(const Words& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+TEST_CASE("remote start: workers on this machine need none") {
+  CHECK(remote_start({}, "").ssh.empty());
+  CHECK(remote_start({}, "").workers == 0);
+}
+
+TEST_CASE(
+    "remote start: they meet on the first host, or on the loopback interface of the only one") {
+  const Variable nowhere("LOCKSTEP_MEETING_ADDRESS", nullptr);
+  const RemoteStart two = on({"me@a", "b", "a"});
+  CHECK(two.meeting.starts_with("a:"));
+  CHECK(two.workers == 3);
+  CHECK(two.ssh == Words{"ssh", "-p", "22"});
+  CHECK(two.folder == std::filesystem::current_path().string());
+  CHECK(on({"me@a", "me@a"}).meeting.starts_with("127.0.0.1:"));
+  CHECK(on({"fd00::1", "b"}).meeting.starts_with("[fd00::1]:"));
+}
+
+TEST_CASE("remote start: or where LOCKSTEP_MEETING_ADDRESS says, if that is an address") {
+  const Variable given("LOCKSTEP_MEETING_ADDRESS", "head:7");
+  CHECK(on({"a", "a"}).meeting == "head:7");
+  const Variable wrong("LOCKSTEP_MEETING_ADDRESS", "head");
+  CHECK_THROWS_WITH_AS((void)on({"a", "b"}), doctest::Contains("head"), ConfigurationError);
+}
+
+TEST_CASE("remote start: two launchers have two jobs") { CHECK(on({"a"}).job != on({"a"}).job); }
+
+TEST_CASE("remote start: the variables of the library are passed on, and no others") {
+  const Variable secret("LOCKSTEP_CLUSTER_SECRET", "a b"), library("LD_LIBRARY_PATH", "/x"),
+      listens("LOCKSTEP_LISTEN_FD", "3"), other("OF_THE_USER", "y");
+  const Words passed_on = on({"a"}).environment;
+  CHECK(contains(passed_on, "LOCKSTEP_CLUSTER_SECRET=a b"));
+  CHECK(contains(passed_on, "LD_LIBRARY_PATH=/x"));
+  CHECK_FALSE(contains(passed_on, "LOCKSTEP_LISTEN_FD=3"));
+  CHECK_FALSE(contains(passed_on, "OF_THE_USER=y"));
+}
+
+TEST_CASE("remote start: no command, and a variable of two lines, are refused") {
+  CHECK_THROWS_WITH_AS((void)remote_start({"a"}, "  "), "the ssh command is empty",
+                       ConfigurationError);
+  const Variable lines("LOCKSTEP_RUN_ID", "a\nb");
+  CHECK_THROWS_WITH_AS((void)on({"a"}), doctest::Contains("LOCKSTEP_RUN_ID"), ConfigurationError);
 }

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
-#include "lockstep/collectives/host/byte_pipe.hpp"
+#include "lockstep/collectives/host/shared_segment.hpp"
 #include "support/process.hpp"
 #include "support/skip.hpp"
 
@@ -28,8 +28,7 @@ std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hos
                                              const CommunicationOptions& options, F f) {
   const int size = static_cast<int>(hosts.size());
   LocalCluster cluster(size);
-  std::vector<Rendezvous> places;
-  for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
+  std::vector<Rendezvous> places = cluster.places();
   std::vector<int> pairs(hosts.size()), together(hosts.size());
   auto thrown = run_threads(size, [&](int rank) {
     const auto i = static_cast<std::size_t>(rank);
@@ -203,8 +202,7 @@ TEST_SUITE("pipes on a host") {
   void check_lost(int signal, const CommunicationOptions& options, std::size_t count,
                   const char* reason) {
     LocalCluster cluster(4);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < 4; ++rank) places.push_back(cluster.place(rank));
+    std::vector<Rendezvous> places = cluster.places();
     std::atomic<int> working = 0;
     const auto keep_reducing = [&](int rank, const CommunicationOptions& own) {
       struct Leaving {

@@ -19,11 +19,8 @@ namespace {
 /// Runs f(collective) on ranks that are threads, and returns what each has thrown.
 template <class F>
 std::vector<std::exception_ptr> run_ranks(int size, const CommunicationOptions& options, F f) {
-  LocalCluster cluster(size);
-  std::vector<Rendezvous> places;
-  for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
-  return run_threads(size, [&](int rank) {
-    auto collective = SharedMemory::connect(places[static_cast<std::size_t>(rank)], options);
+  return run_places(size, [&](const Rendezvous& place) {
+    auto collective = SharedMemory::connect(place, options);
     f(collective);
   });
 }
@@ -282,11 +279,8 @@ TEST_SUITE("shared memory") {
   }
 
   TEST_CASE("Auto finds out that the ranks are on one machine") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    rethrow_first(run_threads(2, [&](int rank) {
-      const auto collective =
-          Auto::connect(places[static_cast<std::size_t>(rank)], patient_options());
+    rethrow_first(run_places(2, [&](const Rendezvous& place) {
+      const auto collective = Auto::connect(place, patient_options());
       if (!collective->can().share) throw Error("TCP");
       collective->close();
     }));

@@ -9,7 +9,6 @@
 
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
-#include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "support/messages.hpp"
 #include "support/source_path.hpp"
 

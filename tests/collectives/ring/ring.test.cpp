@@ -2,13 +2,23 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "collectives/harness.hpp"
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/flow.hpp"
 #include "lockstep/core/half.hpp"
 
 using namespace lockstep;
@@ -242,12 +252,10 @@ TEST_SUITE("ring") {
   }
 
   TEST_CASE("ranks with different options are refused by name") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    const auto thrown = run_threads(2, [&](int rank) {
+    const auto thrown = run_places(2, [&](const Rendezvous& place) {
       CommunicationOptions options = patient_options();
-      if (rank == 1) options.wire = Wire::float16;
-      (void)Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+      if (place.rank == 1) options.wire = Wire::float16;
+      (void)Ring<Tcp>::connect(place, options);
     });
     for (const auto& exception : thrown)
       CHECK(message_of(exception).find("has CommunicationOptions::wire ") != std::string::npos);
@@ -255,12 +263,10 @@ TEST_SUITE("ring") {
 
   TEST_CASE("congestion control") {
     const auto connect = [](const std::string& name) {
-      LocalCluster cluster(2);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-      return run_threads(2, [&](int rank) {
+      return run_places(2, [&](const Rendezvous& place) {
         CommunicationOptions options = patient_options();
         options.congestion_control = name;
-        auto ring = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+        auto ring = Ring<Tcp>::connect(place, options);
         ring.barrier();
         ring.close();
       });
@@ -269,5 +275,226 @@ TEST_SUITE("ring") {
       CHECK(message_of(exception).empty());  // every Linux has it
     for (const auto& exception : connect("pigeons"))
       CHECK(message_of(exception).find("does not offer 'pigeons'") != std::string::npos);
+  }
+}
+
+namespace {
+
+constexpr auto any = CommunicationImplementation::automatic;
+using detail::Algorithm;
+constexpr std::size_t kib = 1024;
+static_assert(detail::choose_algorithm(any, 128 * kib, 4, 1) == Algorithm::gather);
+static_assert(detail::choose_algorithm(any, 128 * kib + 1, 4, 1) == Algorithm::ring);
+static_assert(detail::choose_algorithm(any, 8 * kib, 4, 2) == Algorithm::gather);
+static_assert(detail::choose_algorithm(any, 8 * kib + 1, 4, 2) ==
+              Algorithm::ring);  // the hosts' link
+static_assert(detail::choose_algorithm(CommunicationImplementation::ring, 1, 4, 1) ==
+              Algorithm::ring);
+static_assert(detail::choose_algorithm(CommunicationImplementation::gather, 1 << 30, 4, 4) ==
+              Algorithm::gather);
+static_assert(!detail::rounds(any, 128 * kib, 4) && detail::rounds(any, 128 * kib + 1, 4));
+static_assert(detail::rounds(CommunicationImplementation::ring, 1, 4));
+
+/// What the first flow would do.
+struct First {
+  int to = -1;
+  std::size_t room = 0;  ///< bytes that it would take at once
+};
+
+/// A transport on which nothing moves.
+class Still {
+ public:
+  Still(int size, First& first) : size_(size), first_(&first) {}
+
+  [[nodiscard]] int rank() const noexcept { return 1; }  // which combines first
+  [[nodiscard]] int size() const noexcept { return size_; }
+  void transfer(int to, int, Flow& flow) {
+    if (first_->to < 0) *first_ = {.to = to, .room = flow.incoming().size()};
+  }
+  void abort(std::string_view) noexcept {}
+
+ private:
+  int size_;
+  First* first_;
+};
+
+std::size_t pack(int ranks, std::size_t bytes, std::int64_t asked = 0) {
+  First first;
+  CommunicationOptions options;
+  options.implementation = CommunicationImplementation::ring;
+  options.bytes_per_pack = asked;
+  Ring<Still> ring(Still(ranks, first), options);
+  std::vector<float> values(bytes / sizeof(float));
+  ring.all_reduce(std::span(values));
+  return first.room;
+}
+
+/// Whether the ranks gather all arrays: then rank 1 sends to the one before it first.
+bool gathers(int ranks, int together, std::size_t bytes, CommunicationOptions options = {}) {
+  First first;
+  Ring<Still> ring(Still(ranks, first), std::move(options), together);
+  std::vector<float> values(bytes / sizeof(float));
+  ring.all_reduce(std::span(values));
+  CHECK((first.to == 0 || first.to == 2));
+  return first.to == 0;
+}
+
+constexpr std::size_t KiB = 1024;
+
+}  // namespace
+
+TEST_SUITE("ring engine") {
+  TEST_CASE("what is short is gathered: where several ranks share a link, what is very short") {
+    CHECK(gathers(16, 1, 32 * KiB));
+    CHECK_FALSE(gathers(16, 1, 33 * KiB));
+    CHECK(gathers(16, 2, 8 * KiB));
+    CHECK_FALSE(gathers(16, 2, 9 * KiB));
+    CHECK(gathers(16, 8, 512));
+    CHECK_FALSE(gathers(16, 8, 1 * KiB));
+    CHECK_FALSE(gathers(128, 2, 5 * KiB));
+    CHECK(gathers(16, 8, 1 * KiB, {.implementation = CommunicationImplementation::gather}));
+    CHECK_FALSE(gathers(16, 1, 1 * KiB, {.implementation = CommunicationImplementation::ring}));
+  }
+  TEST_CASE("with many blocks for each rank, packs are whole blocks") {
+    CHECK(pack(2, 4096 * KiB) == 256 * KiB);
+    CHECK(pack(8, 4096 * KiB) == 256 * KiB);
+  }
+  TEST_CASE("with few blocks for the ranks, packs are smaller, so that all links are busy") {
+    CHECK(pack(16, 4096 * KiB) == 128 * KiB);
+    CHECK(pack(64, 4096 * KiB) == 32 * KiB);
+    CHECK(pack(512, 4096 * KiB) == 32 * KiB);
+    CHECK(pack(2, 256 * KiB) == 64 * KiB);
+    CHECK(pack(8, 256 * KiB) == 32 * KiB);
+  }
+  TEST_CASE("an option says otherwise") {
+    CHECK(pack(8, 256 * KiB, 128 * 1024) == 128 * KiB);
+    CHECK(pack(8, 4096 * KiB, 1) == 64);
+  }
+}
+
+using detail::GatheredMessages;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes message_of_rank(int rank, std::size_t bytes) {
+  Bytes message(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    message[i] = static_cast<std::byte>(1 + 17 * static_cast<std::size_t>(rank) + i);
+  return message;
+}
+
+/// The other ranks, as one of them sees them: in each round it is sent what the scheme says that
+/// they hold by then.
+class Others {
+ public:
+  Others(std::size_t bytes, int rank, int ranks) : bytes_(bytes), rank_(rank), ranks_(ranks) {}
+
+  void operator()(int to, int from, Flow& flow) {
+    rounds.emplace_back(to, from);
+    CHECK(flow.bytes_to_send() == flow.bytes_to_receive());  // all ranks move as much in a round
+    const std::size_t moved = flow.outgoing().size();
+    CHECK(moved == flow.bytes_to_send());
+    const Bytes mine = slots(rank_, moved);
+    CHECK(std::equal(mine.begin(), mine.end(), flow.outgoing().begin()));
+    const Bytes theirs = slots(from, moved);
+    std::copy(theirs.begin(), theirs.end(), flow.incoming().begin());
+  }
+
+  std::vector<std::pair<int, int>> rounds;  ///< to, from
+
+ private:
+  /// The messages of rank, rank + 1, ..., each at a multiple of 64 bytes.
+  [[nodiscard]] Bytes slots(int rank, std::size_t size) const {
+    Bytes bytes(size);
+    for (std::size_t at = 0; at < size; at += (bytes_ + 63) / 64 * 64, ++rank) {
+      const Bytes message = message_of_rank(rank % ranks_, bytes_);
+      REQUIRE(at + bytes_ <= size);
+      std::copy(message.begin(), message.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    return bytes;
+  }
+
+  std::size_t bytes_;
+  int rank_, ranks_;
+};
+
+/// The other one of two ranks, which has a status and an array.
+class OtherOfTwo {
+ public:
+  OtherOfTwo(int rank, const std::vector<double>& status, const std::vector<float>& values)
+      : rank_(rank) {
+    const auto status_bytes = std::as_bytes(std::span(status)),
+               value_bytes = std::as_bytes(std::span(values));
+    message_.assign(status_bytes.begin(), status_bytes.end());
+    message_.insert(message_.end(), value_bytes.begin(), value_bytes.end());
+  }
+
+  void operator()(int to, int from, Flow& flow) const {
+    CHECK(to == 1 - rank_);
+    CHECK(from == 1 - rank_);
+    REQUIRE(flow.bytes_to_receive() == message_.size());
+    std::copy(message_.begin(), message_.end(), flow.incoming().begin());
+  }
+
+ private:
+  int rank_;
+  Bytes message_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "GatheredMessages: ceil(log2 n) rounds bring every rank's message, for any number of ranks") {
+  for (int ranks = 1; ranks <= 9; ++ranks)
+    for (int rank = 0; rank < ranks; ++rank)
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{100}}) {
+        CAPTURE(ranks);
+        CAPTURE(rank);
+        CAPTURE(bytes);
+        Buffer memory;
+        GatheredMessages messages(memory, bytes, rank, ranks);
+        const Bytes own = message_of_rank(rank, bytes);
+        std::copy(own.begin(), own.end(), messages.of(rank).begin());
+        Others others(bytes, rank, ranks);
+        messages.exchange(others);
+        CHECK(others.rounds.size() == std::bit_width(static_cast<unsigned>(ranks - 1)));
+        for (std::size_t round = 0; round < others.rounds.size(); ++round) {
+          const int distance = 1 << round;
+          CHECK(others.rounds[round].first == (rank - distance + ranks) % ranks);
+          CHECK(others.rounds[round].second == (rank + distance) % ranks);
+        }
+        for (int other = 0; other < ranks; ++other) {
+          const auto message = messages.of(other);
+          CHECK(Bytes(message.begin(), message.end()) == message_of_rank(other, bytes));
+          CHECK(reinterpret_cast<std::uintptr_t>(message.data()) % cache_line == 0);
+        }
+      }
+}
+
+TEST_CASE("GatheredMessages: memory that is large enough is used again") {
+  Buffer memory;
+  const std::byte* const first = GatheredMessages(memory, 100, 0, 4).of(0).data();
+  CHECK(GatheredMessages(memory, 60, 2, 4).of(2).data() == first);
+  CHECK(memory.size() == 4 * 128);
+  (void)GatheredMessages(memory, 200, 0, 4);
+  CHECK(memory.size() == 4 * 256);
+}
+
+TEST_CASE("reduce_gathered: status and array come out of one message, in the order of the ranks") {
+  for (const int rank : {0, 1}) {
+    CAPTURE(rank);
+    std::vector<double> status{0.5, 2};
+    std::vector<float> values{1, 2, 3};
+    OtherOfTwo other(rank, {0.25, 4}, {10, -20, 30});
+    Buffer memory;
+    detail::reduce_gathered(other, rank, 2, memory, status, std::span(values));
+    CHECK(status == std::vector<double>{0.75, 6});
+    CHECK(values == std::vector<float>{11, -18, 33});
+    std::vector<float> largest{1, 2, 3};
+    OtherOfTwo again(rank, {}, {10, -20, 30});
+    detail::reduce_gathered(again, rank, 2, memory, {}, std::span(largest), ReduceOp::max);
+    CHECK(largest == std::vector<float>{10, 2, 30});
   }
 }

@@ -138,7 +138,7 @@ TEST_SUITE("connections") {
       LocalCluster cluster(3);
       std::vector<std::uint16_t> ports;
       for (const Listener& listener : cluster.listeners) ports.push_back(listener.port());
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+      std::vector<Rendezvous> places = cluster.places();
       int seen = 0;
       rethrow_first(run_threads(3, [&](int rank) {
         auto ring =
@@ -211,11 +211,9 @@ TEST_SUITE("connections") {
 
   TEST_CASE("ranks with different numbers are refused by name, on all sides") {
     for (const auto& numbers : {std::pair{1, 2}, std::pair{4, 0}}) {
-      LocalCluster cluster(2);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-      const auto thrown = run_threads(2, [&](int rank) {
-        (void)TcpRing::connect(places[static_cast<std::size_t>(rank)],
-                               with_connections(rank == 0 ? numbers.first : numbers.second));
+      const auto thrown = run_places(2, [&](const Rendezvous& place) {
+        (void)TcpRing::connect(place,
+                               with_connections(place.rank == 0 ? numbers.first : numbers.second));
       });
       for (const auto& exception : thrown) {
         CHECK_THROWS_AS(std::rethrow_exception(exception), ConfigurationError);
@@ -223,18 +221,16 @@ TEST_SUITE("connections") {
               std::string::npos);
       }
     }
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    rethrow_first(
-        run_threads(2, [&](int rank) {  // what the library chooses is a number like any other
-          TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(rank)).close();
+    rethrow_first(run_places(
+        2, [&](const Rendezvous& place) {  // what the library chooses is a number like any other
+          TcpRing::connect(place, with_connections(place.rank)).close();
         }));
   }
 
   TEST_CASE("a transport on its own, too, is refused by name when the peer has another number") {
     for (const auto& [first, second] : {std::pair{1, 2}, std::pair{2, 1}}) {
       LocalCluster cluster(2);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+      std::vector<Rendezvous> places = cluster.places();
       const std::array numbers{first, second};
       const auto thrown = run_threads(2, [&](int rank) {
         const auto i = static_cast<std::size_t>(rank);
@@ -260,14 +256,12 @@ TEST_SUITE("connections") {
       reset = true;
       reason = " broke: Connection reset by peer; both processes live";
     }
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     std::atomic<bool> noticed = false;
     bool in_time = false;
-    const auto thrown = run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(4));
+    const auto thrown = run_places(2, [&](const Rendezvous& place) {
+      auto ring = TcpRing::connect(place, with_connections(4));
       ring.barrier();
-      if (rank == 1) {
+      if (place.rank == 1) {
         std::this_thread::sleep_for(100ms);  // rank 0 waits on the first connection for data
         const sockaddr none{AF_UNSPEC, {}};
         if (reset)  // (a thread sanitizer takes ::connect for the making of a descriptor)

@@ -10,7 +10,7 @@
 
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
 
 using namespace lockstep;
 using namespace lockstep_test;

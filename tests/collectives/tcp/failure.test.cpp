@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/harness.hpp"
@@ -25,7 +26,7 @@ namespace {
 enum class Work { long_reduction, short_reduction, barrier, broadcast, reduction_by_shares };
 
 template <class C>
-constexpr bool shares_memory = requires(C& collective) { collective.shares_memory(); };
+constexpr bool shares_memory = std::is_same_v<C, SharedMemory>;
 
 template <class C>
 [[noreturn]] void keep_working(C& collective, Work work) {
@@ -61,8 +62,7 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
   CAPTURE(victim);
   CAPTURE(static_cast<int>(work));
   LocalCluster cluster(3);
-  std::vector<Rendezvous> places;
-  for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
+  std::vector<Rendezvous> places = cluster.places();
   const Rendezvous& place = places[static_cast<std::size_t>(victim)];
   const pid_t process = ::fork();
   REQUIRE(process >= 0);
@@ -152,8 +152,7 @@ TEST_SUITE("failure [full]") {
                      SharedMemory) {
     const lockstep_test::TemporaryFolder folder;
     LocalCluster cluster(3);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
+    std::vector<Rendezvous> places = cluster.places();
     std::vector<pid_t> processes;
     for (int rank = 0; rank < 3; ++rank) {
       processes.push_back(::fork());

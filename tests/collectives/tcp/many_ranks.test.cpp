@@ -47,8 +47,7 @@ class Processes {
         ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     notes_ = new (memory) Notes{};
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < size; ++rank) places.push_back(cluster_.place(rank));
+    std::vector<Rendezvous> places = cluster_.places();
     for (int rank = 0; rank < size; ++rank) {
       notes_->ranks[rank].failed = -2;
       const pid_t process = ::fork();

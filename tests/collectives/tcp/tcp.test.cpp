@@ -91,25 +91,14 @@ void keep_reducing(TcpRing& ring, std::size_t count) {
   for (;;) ring.all_reduce(std::span(values));
 }
 
-ExitCode code_of(const std::exception_ptr& exception) {
-  REQUIRE(exception);
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error.exit_code();
-  }
-}
-
 }  // namespace
 
 TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
   TEST_CASE("workers start in any order") {
     for (const int last : {0, 1, 2}) {
-      LocalCluster cluster(3);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
-      rethrow_first(run_threads(3, [&](int rank) {
-        if (rank == last) std::this_thread::sleep_for(300ms);
-        auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      rethrow_first(run_places(3, [&](const Rendezvous& place) {
+        if (place.rank == last) std::this_thread::sleep_for(300ms);
+        auto ring = TcpRing::connect(place, patient_options());
         ring.barrier();
         ring.close();
       }));
@@ -260,7 +249,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     lost.rank = 1;
     lost.addresses = {cluster.addresses[0], elsewhere.address()};
     lost.listen_socket = elsewhere.release();
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    std::vector<Rendezvous> places = cluster.places();
     std::atomic<bool> refused = false;
     const auto thrown = run_threads(3, [&](int i) {
       if (i == 2) {
@@ -287,7 +276,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
   TEST_CASE("strangers on the port disturb no worker") {
     LocalCluster cluster(3);
     const std::uint16_t port = cluster.listeners[0].port();
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    std::vector<Rendezvous> places = cluster.places();
     std::vector<Stranger> strangers;
     for (int i = 0; i < 10; ++i) strangers.emplace_back(port);  // half-open
     strangers.emplace_back(port).say("GET / HTTP/1.1\r\nHost: worker\r\n\r\n");
@@ -330,7 +319,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
 
   TEST_CASE("a process that is killed during start-up may be started again") {
     LocalCluster cluster(3);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    std::vector<Rendezvous> places = cluster.places();
     auto doomed = std::make_unique<RankProcess>(
         [&] { (void)TcpRing::connect(places[1], patient_options()); });
     const auto thrown = run_threads(3, [&](int rank) {
@@ -352,11 +341,8 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
 TEST_SUITE("tcp, transfer") {
   template <class F>
   std::vector<std::exception_ptr> run_ring(int size, const CommunicationOptions& options, F f) {
-    LocalCluster cluster(size);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
-    return run_threads(size, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], options);
+    return run_places(size, [&](const Rendezvous& place) {
+      auto ring = TcpRing::connect(place, options);
       f(ring);
     });
   }
@@ -391,13 +377,11 @@ TEST_SUITE("tcp, transfer") {
   TEST_CASE_TEMPLATE(
       "ranks that are in different calls of the program say in which, and the same on all", Policy,
       TcpRing, SharedMemory) {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    const auto thrown = run_threads(2, [&](int rank) {
-      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], patient_options());
-      ActivityBoard* const board = &collective.activity();
+    const auto thrown = run_places(2, [&](const Rendezvous& place) {
+      auto collective = Policy::connect(place, patient_options());
+      ActivityBoard* const board = collective.board();
       std::vector<std::byte> bytes(1), all(2);
-      if (rank == 0) {
+      if (place.rank == 0) {
         const ActivityScope scope(board, {.call = "fit", .epoch = 0, .step = 2});
         collective.all_gather(std::span<const std::byte>(bytes), std::span(all));
       } else {
@@ -566,14 +550,11 @@ TEST_SUITE("tcp, ranks that are slow") {
   TEST_CASE_TEMPLATE(
       "a rank that is busy for longer than the timeout is not lost, in whatever all others wait",
       Policy, TcpRing, SharedMemory) {
-    LocalCluster cluster(3);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
-    rethrow_first(run_threads(3, [&](int rank) {
-      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)],
-                                        {.timeout = 500ms, .startup_timeout = 60s});
+    rethrow_first(run_places(3, [&](const Rendezvous& place) {
+      auto collective = Policy::connect(place, {.timeout = 500ms, .startup_timeout = 60s});
       std::vector<float> values(1'000'000, 1.0f);
       for (int round = 0; round < 2; ++round) {
-        if (rank == 1) std::this_thread::sleep_for(1500ms);  // in a callback
+        if (place.rank == 1) std::this_thread::sleep_for(1500ms);  // in a callback
         round == 0 ? collective.barrier() : collective.all_reduce(std::span(values));
       }
       CHECK(values[0] == 3);
@@ -584,16 +565,13 @@ TEST_SUITE("tcp, ranks that are slow") {
   TEST_CASE_TEMPLATE(
       "one that is busy for longer than the time for progress is named by all, with what it does",
       Policy, TcpRing, SharedMemory) {
-    LocalCluster cluster(3);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
     std::atomic<int> failed = 0;
-    const auto thrown = run_threads(3, [&](int rank) {
-      auto collective =
-          Policy::connect(places[static_cast<std::size_t>(rank)],
-                          {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
+    const auto thrown = run_places(3, [&](const Rendezvous& place) {
+      auto collective = Policy::connect(
+          place, {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
       collective.barrier();
-      if (rank == 1) {
-        const ActivityScope scope(&collective.activity(),
+      if (place.rank == 1) {
+        const ActivityScope scope(collective.board(),
                                   {.call = "fit", .part = "on_epoch_end of Endless"});
         for (int i = 0; i < 3000 && failed < 2; ++i) std::this_thread::sleep_for(10ms);
         return collective.barrier();
@@ -619,12 +597,10 @@ TEST_SUITE("tcp, ranks that are slow") {
   TEST_CASE(
       "an exception that one rank ends with ends the waits of others, also when it comes from no "
       "operation") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    const auto thrown = run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options());
+    const auto thrown = run_places(2, [&](const Rendezvous& place) {
+      auto ring = TcpRing::connect(place, patient_options());
       ring.barrier();
-      if (rank == 1) ring.abort("no more memory", ExitCode::failure);
+      if (place.rank == 1) ring.abort("no more memory", ExitCode::failure);
       for (int i = 0; i < 3000; ++i) {  // busy
         ring.transport().check();
         std::this_thread::sleep_for(10ms);
@@ -640,8 +616,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: health") {
   std::vector<std::exception_ptr> with_victim(int size, const CommunicationOptions& options,
                                               int signal, std::size_t count, Before before) {
     LocalCluster cluster(size);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
+    std::vector<Rendezvous> places = cluster.places();
     RankProcess victim([&] {
       auto ring = TcpRing::connect(places[static_cast<std::size_t>(size - 1)], patient_options());
       before(ring);
@@ -697,34 +672,30 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: health") {
 
 TEST_SUITE("tcp, the end") {
   TEST_CASE("rank 0 leaves last") {
-    LocalCluster cluster(3);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
     std::atomic<int> closing = 0;
     int closing_when_chief_left = 0;
-    rethrow_first(run_threads(3, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options());
+    rethrow_first(run_places(3, [&](const Rendezvous& place) {
+      auto ring = TcpRing::connect(place, patient_options());
       ring.barrier();
-      if (rank != 0) {
-        std::this_thread::sleep_for(rank * 200ms);
+      if (place.rank != 0) {
+        std::this_thread::sleep_for(place.rank * 200ms);
         ++closing;
       }
       ring.close();
-      if (rank == 0) closing_when_chief_left = closing;
+      if (place.rank == 0) closing_when_chief_left = closing;
     }));
     CHECK(closing_when_chief_left == 2);
   }
 
   TEST_CASE("a rank that never ends is not waited for longer than the time for progress") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     std::promise<void> done;
     auto is_done = done.get_future();
     const auto begin = Clock::now();
-    rethrow_first(run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)],
-                                   {.timeout = 2s, .progress_timeout = 3s, .startup_timeout = 60s});
+    rethrow_first(run_places(2, [&](const Rendezvous& place) {
+      auto ring =
+          TcpRing::connect(place, {.timeout = 2s, .progress_timeout = 3s, .startup_timeout = 60s});
       ring.barrier();
-      if (rank == 1) return is_done.wait();
+      if (place.rank == 1) return is_done.wait();
       ring.close();
       done.set_value();
     }));
@@ -733,15 +704,12 @@ TEST_SUITE("tcp, the end") {
 
   TEST_CASE("a rank that is busy before its end is waited for while it answers") {
     for (const int busy : {0, 1}) {
-      LocalCluster cluster(2);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
       std::atomic<bool> was_busy = false;
-      rethrow_first(run_threads(2, [&](int rank) {
-        auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)],
-                                     {.timeout = 500ms, .startup_timeout = 60s});
+      rethrow_first(run_places(2, [&](const Rendezvous& place) {
+        auto ring = TcpRing::connect(place, {.timeout = 500ms, .startup_timeout = 60s});
         ring.barrier();
-        if (rank == busy) std::this_thread::sleep_for(2s);  // saves
-        if (rank == busy) was_busy = true;
+        if (place.rank == busy) std::this_thread::sleep_for(2s);  // saves
+        if (place.rank == busy) was_busy = true;
         ring.close();
         CHECK(was_busy);
       }));
@@ -749,13 +717,10 @@ TEST_SUITE("tcp, the end") {
   }
 
   TEST_CASE("a rank that still needs one that has come to its end is told so") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    const auto thrown = run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)],
-                                   {.timeout = 2s, .startup_timeout = 60s});
+    const auto thrown = run_places(2, [&](const Rendezvous& place) {
+      auto ring = TcpRing::connect(place, {.timeout = 2s, .startup_timeout = 60s});
       ring.barrier();
-      if (rank == 0) ring.barrier();
+      if (place.rank == 0) ring.barrier();
       ring.close();
     });
     CHECK(contains(message_of(thrown[0]),

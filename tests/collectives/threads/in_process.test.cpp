@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -185,7 +186,7 @@ TEST_SUITE("in_process") {
     InProcessGroup group(2);
     std::vector<float> values(50'000, 1.0f), others = values;
     const auto never = [](auto, std::size_t, auto) { throw Error("called"); };
-    std::vector<InProcess> members{group.member(0), group.member(1)};
+    std::array members{group.member(0), group.member(1)};
     const auto thrown = run_threads(2, [&](int rank) {
       InProcess& collective = members[static_cast<std::size_t>(rank)];
       const std::span<float> mine(rank == 0 ? values : others);

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/error.hpp"
 
 using namespace lockstep;

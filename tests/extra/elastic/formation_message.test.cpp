@@ -1,4 +1,4 @@
-#include "lockstep/extra/elastic/formation_message.hpp"
+#include "lockstep/extra/elastic/formation.hpp"
 
 #include <doctest/doctest.h>
 

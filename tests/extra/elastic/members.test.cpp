@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
@@ -10,7 +11,9 @@
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/extra/elastic.hpp"
+#include "lockstep/extra/elastic/membership.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -77,4 +80,20 @@ TEST_CASE("elastic: workers see their world; one that is alone, and other strate
     CHECK(worker(0) == "world 1: workers 0 1 (2 of 2), rank 0");
     CHECK(other.get() == "world 1: workers 0 1 (2 of 2), rank 1");
   }
+}
+
+using lockstep::ConfigurationError;
+using lockstep::ElasticOptions;
+
+TEST_CASE("ElasticOptions: what a cluster of four can have") {
+  CHECK_NOTHROW(ElasticOptions{}.validate(4));
+  CHECK_NOTHROW((ElasticOptions{.min_workers = 4, .max_workers = 4}.validate(4)));
+  CHECK_THROWS_WITH_AS(
+      ElasticOptions{.min_workers = 5}.validate(4),
+      "ElasticOptions::min_workers must be 1 to 4, the workers of the cluster, got 5",
+      ConfigurationError);
+  CHECK_THROWS_AS(ElasticOptions{.min_workers = 0}.validate(4), ConfigurationError);
+  CHECK_THROWS_AS(ElasticOptions{.max_workers = 8}.validate(4), ConfigurationError);
+  CHECK_THROWS_AS(ElasticOptions{.wait = std::chrono::milliseconds(0)}.validate(4),
+                  ConfigurationError);
 }

@@ -18,7 +18,7 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/extra/elastic/detail/talk.hpp"
+#include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/net/socket.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"

@@ -21,7 +21,7 @@
 
 #include "extra/parameter_server/served.hpp"
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/extra/parameter_server/connected_servers.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
 #include "support/captured_stderr.hpp"

@@ -19,7 +19,6 @@
 #include "lockstep/step/variables.hpp"
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
-#include "lockstep/strategies/replica.hpp"
 #include "step/step_testing.hpp"
 #include "support/model_testing.hpp"
 
@@ -79,7 +78,7 @@ struct Setup {
   TwoServers servers;
   MadeUpProgram program{100};
   ls::detail::Variables<float> variables{program};
-  ls::CollectiveReplica replica{ls::any_collective(ls::Single{}), 0, 1};
+  ls::AnyReplica replica{ls::any_collective(ls::Single{}), 0, 1};
   ls::detail::Workspace<float> workspace{
       program, [this](std::size_t bytes) { return replica.collective().allocate(bytes); }};
   ls::detail::Parts<float> parts{program, variables, workspace, replica};

@@ -1,4 +1,4 @@
-// A process of the local launcher: its port, its life and its output.
+// A process that a launcher starts, here or on another host: its port, its life and its output.
 #pragma once
 
 #include <fcntl.h>
@@ -11,20 +11,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "lockstep/cluster/detail/remote_worker.hpp"
-#include "lockstep/cluster/detail/signal_pipe.hpp"
+#include "lockstep/cluster/launchers/known_launchers.hpp"
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -34,6 +39,181 @@
 #include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Keeps SIGINT, SIGTERM, SIGHUP and SIGUSR1 from this thread, and from a child that it forks,
+/// until it is released.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGINT);
+    ::sigaddset(&blocked, SIGTERM);
+    ::sigaddset(&blocked, SIGHUP);
+    ::sigaddset(&blocked, SIGUSR1);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  }
+  ~BlockedSignals() { release(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  void release() const noexcept { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+/// Makes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGCHLD readable bytes, while it lives.
+class SignalPipe {
+ public:
+  SignalPipe() {
+    ::fcntl(pipe_.write.get(), F_SETFL, O_NONBLOCK);
+    target() = pipe_.write.get();
+    struct sigaction action {};
+    action.sa_handler = [](int signal) {
+      const int saved = errno;
+      const char byte = static_cast<char>(signal);
+      (void)!::write(target(), &byte, 1);
+      errno = saved;
+    };
+    action.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < count; ++i) {
+      ::sigaction(signals[i], nullptr, &old_[i]);
+      // A program that a shell has started in the background goes on ignoring Ctrl-C, and a program
+      // under nohup SIGHUP; one with a handler of its own for SIGUSR1 keeps it.
+      if (signals[i] == SIGCHLD || old_[i].sa_handler == SIG_DFL ||
+          (signals[i] != SIGUSR1 && old_[i].sa_handler != SIG_IGN))
+        ::sigaction(signals[i], &action, nullptr);
+    }
+  }
+  ~SignalPipe() {
+    for (std::size_t i = 0; i < count; ++i) ::sigaction(signals[i], &old_[i], nullptr);
+  }
+  SignalPipe(const SignalPipe&) = delete;
+  SignalPipe& operator=(const SignalPipe&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return pipe_.read.get(); }
+  /// The next signal, 0 when there is none.
+  [[nodiscard]] int take() const noexcept {
+    char byte = 0;
+    return ::read(pipe_.read.get(), &byte, 1) == 1 ? byte : 0;
+  }
+  /// In a forked child, which shares the pipe: signals do again what they do by default.
+  static void let_go() noexcept {
+    for (const int signal : signals) {
+      struct sigaction action {};
+      ::sigaction(signal, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) ::signal(signal, SIG_DFL);
+    }
+  }
+
+ private:
+  static constexpr std::size_t count = 5;
+  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+  static int& target() noexcept {
+    static int descriptor = -1;
+    return descriptor;
+  }
+
+  Pipe pipe_;
+  struct sigaction old_[count];
+};
+
+/// From construction until restore(), a write to a reader that has gone (SIGPIPE) or beyond the
+/// limit of a file's size (SIGXFSZ) fails, instead of ending the process and its training. Handlers
+/// that the program has set stay.
+class IgnoredSignals {
+ public:
+  IgnoredSignals() noexcept {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      ::sigaction(signals[i], nullptr, &former_[i]);
+      if (former_[i].sa_handler == SIG_DFL) ::sigaction(signals[i], &ignore, nullptr);
+    }
+  }
+
+  /// May be called in a forked child.
+  void restore() const noexcept {
+    for (std::size_t i = 0; i < signals.size(); ++i)
+      if (former_[i].sa_handler == SIG_DFL) ::sigaction(signals[i], &former_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array signals{SIGPIPE, SIGXFSZ};
+  std::array<struct sigaction, signals.size()> former_{};
+};
+
+/// What all workers on other hosts have in common.
+struct RemoteStart {
+  std::vector<std::string> ssh{};  ///< the command and its options
+  std::string folder{};            ///< in which they run, on each host
+  std::string meeting{};           ///< "host:port", where rank 0 waits
+  std::string job{};               ///< differs from that of any other launcher
+  std::vector<std::string>
+      environment{};  ///< "NAME=value" without a line break: the launcher's own
+  int workers = 0;
+};
+
+/// Each note of a worker on another host comes as a line of its standard error that begins so.
+inline constexpr std::string_view remote_note_mark = "\036lockstep-note ";
+
+/// For a shell: one word, whatever it holds.
+[[nodiscard, gnu::cold]] inline std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      word += "'\\''";
+    else
+      word += c;
+  }
+  return word + "'";
+}
+
+/// The words of a command line, which spaces separate.
+[[nodiscard, gnu::cold]] inline std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const auto end = text.find(' ');
+    if (end != 0) words.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return words;
+}
+
+/// What the shell of the other host runs. On its standard input it gets variables, a line each up
+/// to a "." (so that no secret stands in a list of processes), and then the names of signals for
+/// the worker. When that input ends, the launcher or the connection has gone, and the worker is
+/// killed with its children. The worker's notes (see collectives/host/launcher_notes.hpp) go to
+/// standard error, marked; the exit code is the worker's.
+[[nodiscard, gnu::cold]] inline std::string remote_command(
+    const RemoteStart& start, std::string_view program, const std::vector<std::string>& arguments) {
+  std::string worker = shell_word(program);
+  for (std::size_t i = 1; i < arguments.size(); ++i) worker += " " + shell_word(arguments[i]);
+  constexpr std::string_view begin =
+      " || exit 125; unset TF_CONFIG; "
+      "while IFS= read -r v && [ \"$v\" != . ]; do export \"$v\"; done; "
+      "s=; command -v setsid >/dev/null && s=setsid; exec 3<&0 4>&1; { $s ";
+  // Up to the bar, standard output is the pipe of the notes.
+  constexpr std::string_view end =
+      " </dev/null 9>&1 >&4 3<&- 4>&- & p=$!; "
+      "{ while read -r n <&3; do kill -s \"$n\" $p; done; "
+      "kill -s KILL -- -$p 2>/dev/null || kill -s KILL $p; } >/dev/null 2>&1 & w=$!; "
+      "wait $p; c=$?; kill -s KILL $w; echo \"exit $c\"; } | "
+      "{ c=125; while IFS= read -r n; do case $n in \"exit \"*) c=${n#exit };; "
+      "*) printf \"\\036lockstep-note %s\\n\" \"$n\" >&2;; esac; done; exit $c; }";
+  const std::string script = concat({"cd ", shell_word(start.folder), begin, worker, end});
+  return "exec sh -c " + shell_word(script);
+}
+
+/// What it reads first.
+[[nodiscard, gnu::cold]] inline std::string remote_variables(const RemoteStart& start, int rank) {
+  std::string text;
+  for (const std::string& variable : start.environment) text += variable + "\n";
+  return text + concat({"LOCKSTEP_LAUNCHER=hosts\nLOCKSTEP_NOTE_FD=9\nLOCKSTEP_RANK=", rank,
+                        "\nLOCKSTEP_WORLD_SIZE=", start.workers, "\nLOCKSTEP_MEETING_ADDRESS=",
+                        start.meeting, "\nLOCKSTEP_JOB_ID=", start.job, "\n.\n"});
+}
 
 /// What a worker writes to one of its streams, line by line.
 class PrefixedStream {
@@ -424,5 +604,124 @@ class WorkerProcess {
   Descriptor notes_;
   std::string unread_notes_;
 };
+
+/// A note in its parts: "lost 127.0.0.1:4711 was silent for 10 s".
+struct WorkerNote {
+  std::string_view kind;   ///< "lost"
+  std::string_view about;  ///< a peer's address, or a time
+  std::string_view text;   ///< the rest
+
+  explicit WorkerNote(std::string_view note) {
+    const auto word = [&] {
+      const std::size_t end = std::min(note.find(' '), note.size());
+      const std::string_view taken = note.substr(0, end);
+      note.remove_prefix(std::min(end + 1, note.size()));
+      return taken;
+    };
+    kind = word();
+    about = word();
+    text = note;
+  }
+
+  /// `about` as a time of the clock that all processes of a machine share.
+  [[nodiscard]] std::chrono::steady_clock::time_point time() const {
+    using Clock = std::chrono::steady_clock;
+    Clock::rep time = 0;
+    std::from_chars(about.data(), about.data() + about.size(), time);
+    return Clock::time_point(Clock::duration(time));
+  }
+};
+
+struct LaunchedWorker {
+  using Clock = std::chrono::steady_clock;
+
+  LaunchedWorker(int place, int restarts, std::string host = {})
+      : LaunchedWorker({.index = place}, place, restarts, std::move(host)) {}
+  LaunchedWorker(LaunchedTask with, int place, int restarts, std::string host = {})
+      : index(place), task(with), process(with, std::move(host)), restarts_left(restarts) {}
+
+  int index;  ///< among all processes of the launcher
+  LaunchedTask task;
+  WorkerProcess process;
+  int restarts_left;
+  ProcessEnd end{};
+  int order = 0;                      ///< the first worker that ended is 1
+  bool by_peer = false;               ///< it failed because another worker did
+  bool by_launcher = false;           ///< it had been told to stop
+  std::optional<std::string> hung{};  ///< it was killed for that: "lost to worker 0 (...)"
+  std::optional<Clock::time_point> lost_another{};  ///< and has not connected since
+  bool keeps_others_waiting = false;                ///< since they were told to stop
+  bool has_agreed_to_stop = false;
+  /// It has ended with 0, and is started again then, unless the chief has ended with 0 too.
+  std::optional<Clock::time_point> back_at{};
+  bool came_back = false;  ///< it was started again at back_at
+  bool was_started_again = false;
+  bool left_out = false;  ///< it has ended, and an elastic job goes on without it
+
+  /// Cleans up after a process, and starts its successor.
+  void start_again(const WorkerProgram& program) {
+    end = {};
+    order = 0;
+    by_peer = by_launcher = keeps_others_waiting = has_agreed_to_stop = came_back = false;
+    hung.reset();
+    lost_another.reset();
+    back_at.reset();
+    left_out = false;
+    was_started_again = true;
+    process.start(program);
+  }
+
+  [[nodiscard]] bool has_succeeded() const { return !process.lives() && end.code == 0; }
+  /// The others have been told to stop, and wait for this worker, which has not agreed to.
+  [[nodiscard]] bool delays_stop() const {
+    return process.lives() && keeps_others_waiting && !has_agreed_to_stop && !hung;
+  }
+  [[nodiscard]] bool has_open_output() const {
+    return process.output()[0].source().is_open() || process.output()[1].source().is_open();
+  }
+
+  /// "worker 1", "worker 1 on host b", "server 0"
+  [[nodiscard]] std::string name() const {
+    return process.is_remote() ? concat({task.name(), " on host ", process.host()}) : task.name();
+  }
+  [[nodiscard]] std::string how_it_ended() const {
+    if (!hung && process.is_remote() && end.code == 255)
+      return "exit code 255 of ssh: it could not connect, or lost the connection";
+    if (!hung) return end.text();
+    return concat({*hung, " and killed"});
+  }
+};
+
+/// The port at which workers on other hosts meet differs from launcher to launcher.
+[[nodiscard, gnu::cold]] inline RemoteStart remote_start(const std::vector<std::string>& hosts,
+                                                         std::string_view ssh) {
+  if (hosts.empty()) return {};
+  RemoteStart start;
+  start.ssh = words_of(ssh);
+  if (start.ssh.empty()) throw ConfigurationError("the ssh command is empty");
+  start.workers = static_cast<int>(hosts.size());
+  start.job = new_job_name();
+  std::string host = hosts.front().substr(hosts.front().find('@') + 1);
+  const auto is_first = [&](const std::string& other) { return other == hosts.front(); };
+  if (std::all_of(hosts.begin(), hosts.end(), is_first)) host = "127.0.0.1";
+  const char* const given = std::getenv("LOCKSTEP_MEETING_ADDRESS");
+  start.meeting = given != nullptr ? given : address_text(host, port_of_job(start.job));
+  (void)parse_address(start.meeting);
+  std::error_code error;
+  start.folder = std::filesystem::current_path(error).string();
+  if (error) throw Error(concat({"the current folder has no name: ", error.message()}));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with("LD_LIBRARY_PATH=") ||
+        (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN"))) {
+      if (text.find('\n') != std::string_view::npos)
+        throw ConfigurationError(
+            concat({"--hosts: the value of ", text.substr(0, text.find('=')),
+                    " has a line break, and is passed on to the hosts as a line; take it out"}));
+      start.environment.emplace_back(text);
+    }
+  }
+  return start;
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -17,7 +17,6 @@
 
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
-#include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"

@@ -20,11 +20,11 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
@@ -231,7 +231,7 @@ class MeetingGuest {
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
          .reason = concat({"did not tell worker ", meeting_.rank, " the other workers' addresses: ",
-                           why.empty() ? "it does not answer" : why.c_str(),
+                           why.empty() ? concat({"it ", does_not_answer}) : why,
                            "; is it started, on that host, and may this one connect to it?"})});
   }
 
@@ -445,11 +445,9 @@ class MeetingHost {
         {.failed_rank = static_cast<int>(first - addresses_.begin()),
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason = concat(
-             {"did not come to ", meeting_.address, ", where worker 0 waits for all within ",
-              duration_text(options_.startup_timeout), "; missing: ", missing_ranks(addresses_),
-              ". Are all started, and may they connect to this host's ports ", place_.port, " to ",
-              std::min(65'535, place_.port + meeting_ports - 1), "?"})});
+         .reason = did_not_come(meeting_.address, duration_text(options_.startup_timeout),
+                                missing_ranks(addresses_), place_.port,
+                                std::min(65'535, place_.port + meeting_ports - 1))});
   }
 
   const Meeting& meeting_;

@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "lockstep/collectives/policies/auto.hpp"
-#include "lockstep/collectives/policies/detail/shared_homes.hpp"
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 

@@ -2,13 +2,77 @@
 
 #include <cstdint>
 #include <exception>
+#include <utility>
 
-#include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+LOCKSTEP_INLINE ProgressThread::~ProgressThread() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  posted_.notify_one();
+  thread_.join();
+}
+
+LOCKSTEP_INLINE void ProgressThread::post(const Job& job) {
+  if (!thread_.joinable())
+    thread_ = start_thread("sums that overlap with backward", [this] { work(); });
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ != nullptr) return;
+    jobs_.push_back(job);
+  }
+  posted_.notify_one();
+}
+
+LOCKSTEP_INLINE void ProgressThread::wait() {
+  std::unique_lock lock(mutex_);
+  await_idle(lock);
+  if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+LOCKSTEP_INLINE void ProgressThread::drain() noexcept {
+  std::unique_lock lock(mutex_);
+  await_idle(lock);
+  failure_ = nullptr;
+}
+
+LOCKSTEP_INLINE void ProgressThread::await_idle(std::unique_lock<std::mutex>& lock) {
+  idle_.wait(lock, [this] { return jobs_.empty(); });
+}
+
+LOCKSTEP_INLINE void ProgressThread::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    posted_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    const Job job = jobs_[next_++];
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      job.function(job.self, job.values);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (failure != nullptr) failure_ = std::move(failure);
+    if (failure_ == nullptr && next_ < jobs_.size()) continue;
+    jobs_.clear();
+    next_ = 0;
+    idle_.notify_one();
+  }
+}
+
+}  // namespace detail
 
 LOCKSTEP_INLINE HierarchicalGroup::HierarchicalGroup(int local_size, AnyCollective* outer,
                                                      const CommunicationOptions& options,
@@ -54,7 +118,7 @@ LOCKSTEP_INLINE Buffer Hierarchical::allocate(std::size_t bytes) {
   return is_alone() || local_rank() != 0 ? Buffer(bytes) : group_.outer_->allocate(bytes);
 }
 
-LOCKSTEP_INLINE ActivityBoard* Hierarchical::board() { return &inner_.activity(); }
+LOCKSTEP_INLINE ActivityBoard* Hierarchical::board() { return inner_.board(); }
 
 LOCKSTEP_INLINE void Hierarchical::all_reduce(NumberSpan values, ReduceOp op) {
   if (is_alone()) return inner_.all_reduce(values, op);

@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 

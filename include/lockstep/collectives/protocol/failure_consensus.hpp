@@ -165,7 +165,7 @@ class VoteTally {
       return h.kind == PeerEvidence::Kind::narrow;
     };
     if (auto network = first_disconnected(is_narrow)) return network;
-    if (hears_none()) return failed(rank_, hears_no_worker);
+    if (hears_none()) return CollectiveFailure{.failed_rank = rank_, .reason = hears_no_worker};
     std::vector<int> lost;
     int worst = -1, most = 0;
     for (int x = 0; x < size(); ++x) {
@@ -181,7 +181,8 @@ class VoteTally {
       if (size() == 2 && (evidence.process == PeerEvidence::Process::lives ||
                           evidence.process == PeerEvidence::Process::closes))
         return disconnected(1 - worst, worst, evidence);
-      return failed(worst, reason(evidence) + as_well(lost, worst));
+      return CollectiveFailure{.failed_rank = worst,
+                               .reason = reason(evidence) + as_well(lost, worst)};
     }
     return first_disconnected([](const PeerEvidence& h) { return !h.is_well(); });
   }
@@ -328,13 +329,6 @@ class VoteTally {
     return more == 0 ? text : text + concat({" and ", more, " more"});
   }
 
-  [[nodiscard]] static CollectiveFailure failed(int rank, std::string reason) {
-    CollectiveFailure failure;
-    failure.failed_rank = rank;
-    failure.reason = std::move(reason);
-    return failure;
-  }
-
   [[nodiscard]] CollectiveFailure disconnected(int a, int b, const PeerEvidence& h) const {
     const char* const others = size() > 2                                   ? others_hear_both
                                : h.process == PeerEvidence::Process::closes ? one_or_successor
@@ -342,14 +336,14 @@ class VoteTally {
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
     if (h.kind == PeerEvidence::Kind::narrow)
-      return failed(-1,
-                    concat({"the network between ", first, " and ", second, loses_large_packets}));
+      return {.reason =
+                  concat({"the network between ", first, " and ", second, loses_large_packets})};
     if (h.is_quiet())
-      return failed(
-          -1, concat({"the network between ", first, " and ", second, " is cut: ", names_[index(b)],
-                      " ", what_happened(h), ", as ", names_[index(a)], " hears it", others}));
-    return failed(-1, concat({"the connection between ", first, " and ", second, " broke: ",
-                              h.detail != 0 ? fault(h.detail) : "it was closed", others}));
+      return {.reason = concat({"the network between ", first, " and ", second,
+                                " is cut: ", names_[index(b)], " ", what_happened(h), ", as ",
+                                names_[index(a)], " hears it", others})};
+    return {.reason = concat({"the connection between ", first, " and ", second, " broke: ",
+                              h.detail != 0 ? fault(h.detail) : "it was closed", others})};
   }
 
   int rank_;
@@ -649,10 +643,7 @@ class FailureWatch {
   [[nodiscard]] bool take(int other, std::string_view bytes, Clock::time_point now) {
     const int endings = channel_.endings();
     if (channel_.take(other, bytes, now)) return channel_.endings() != endings;
-    CollectiveFailure failure;
-    failure.failed_rank = other;
-    failure.reason = spoke_nonsense;
-    settle(std::move(failure));
+    settle({.failed_rank = other, .reason = spoke_nonsense});
     return true;
   }
 

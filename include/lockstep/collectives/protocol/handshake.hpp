@@ -1,18 +1,248 @@
 // What opens each TCP connection, apart from any socket.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+// A peer with TLS begins with a handshake record, or ends with an alert: their first bytes. It
+// knows from any plain words that this process has none.
+inline constexpr char first_of_alert = 21, first_of_handshake = 22;
+inline constexpr const char* speaks_tls_only =
+    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
+    "must be the same on all workers";
+
+/// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
+/// prefix of fixed size, whose fields keep their places in all versions of the protocol,
+///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 |
+///     world 4 | incarnation 8
+/// and a payload: authentication 4 | nonce 32 | texts, each a length (4 bytes) and as many bytes:
+/// the addresses, then name and value of each property. A bare hello has no addresses and a world
+/// of 0: it tells nothing about the cluster.
+struct Hello {
+  static constexpr std::string_view magic = "LOCKSTEP";
+  static constexpr std::uint32_t this_version = 7;
+  static constexpr std::size_t prefix_bytes = 40;
+  static constexpr std::size_t longest_payload = std::size_t{1} << 20;
+
+  enum class Channel : std::uint16_t {
+    data = 0,
+    control = 1,
+    probe = 2,  ///< to learn whether a rank's process lives: the connection ends with the handshake
+    talk = 3,   ///< a Conversation, whose kind stands for the list of addresses; ranks are 0
+  };
+  enum class Authentication : std::uint32_t {
+    none = 0,
+    hmac_sha256 = 1,  ///< I know the cluster's secret: prove that you do
+    refused = 2,      ///< what you have sent is no proof
+    at_work = 3,      ///< bare: the start-up is over; come again when the cluster meets anew
+  };
+
+  std::uint32_t version = this_version;
+  Channel channel = Channel::data;
+  /// Which of the connections for data; for control the last one, which both must have in common.
+  std::uint16_t lane = 0;
+  int from = 0;
+  int to = 0;
+  std::uint64_t incarnation = 0;  ///< differs between two processes that have the same rank
+  Authentication authentication = Authentication::none;
+  std::string nonce = std::string(nonce_bytes, '\0');  ///< zeros without authentication
+  std::vector<std::string> addresses;
+  std::vector<std::pair<std::string, std::string>> properties;
+
+  /// Opens a Conversation. Nothing that is proved in one kind counts in another.
+  [[nodiscard]] static Hello of_talk(std::string_view kind) {
+    Hello hello;
+    hello.channel = Channel::talk;
+    hello.addresses.emplace_back(kind);
+    const std::string random = make_nonce();
+    std::memcpy(&hello.incarnation, random.data(), sizeof hello.incarnation);
+    return hello;
+  }
+  [[nodiscard]] bool is_talk() const noexcept { return channel == Channel::talk; }
+
+  // Where a worker of an elastic job, whose processes talk, and one of a job that is not call each
+  // other.
+  static constexpr const char* is_elastic =
+      "trains with ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker without";
+  static constexpr const char* is_fixed =
+      "trains without ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker with "
+      "them";
+
+  /// The name of the property in which a bare answer says what keeps the caller out, as in "world
+  /// size".
+  static constexpr std::string_view refusal = "another";
+
+  [[nodiscard]] bool is_bare() const noexcept { return addresses.empty(); }
+
+  /// Throws ConfigurationError when addresses and properties are longer than 1 MiB.
+  [[nodiscard, gnu::cold]] std::string encode() const {
+    std::string payload(4, '\0');
+    put_number<4>(reinterpret_cast<std::byte*>(payload.data()),
+                  static_cast<std::uint32_t>(authentication));
+    payload += nonce;
+    const auto put_text = [&](std::string_view text) {
+      std::byte length[4];
+      put_number<4>(length, text.size());
+      payload.append(reinterpret_cast<const char*>(length), sizeof length);
+      payload += text;
+    };
+    for (const std::string& address : addresses) put_text(address);
+    for (const auto& [name, value] : properties) {
+      put_text(name);
+      put_text(value);
+    }
+    if (payload.size() > longest_payload)
+      throw ConfigurationError("the list of workers and properties is longer than 1 MiB");
+
+    std::array<std::byte, prefix_bytes> prefix{};
+    std::memcpy(prefix.data(), magic.data(), magic.size());
+    put_number<4>(&prefix[8], version);
+    put_number<4>(&prefix[12], payload.size());
+    put_number<2>(&prefix[16], static_cast<std::uint16_t>(channel));
+    put_number<2>(&prefix[18], lane);
+    put_number<4>(&prefix[20], static_cast<std::uint32_t>(from));
+    put_number<4>(&prefix[24], static_cast<std::uint32_t>(to));
+    put_number<4>(&prefix[28], addresses.size());
+    put_number<8>(&prefix[32], incarnation);
+    return std::string(reinterpret_cast<const char*>(prefix.data()), prefix.size()) + payload;
+  }
+
+  /// How long a payload this worker reads: enough for a cluster of another size, so that the
+  /// difference can be named, and little enough that hundreds of strangers take little memory.
+  [[nodiscard]] std::size_t longest_to_read() const noexcept {
+    std::size_t own = 4 + nonce_bytes;
+    for (const std::string& address : addresses) own += 4 + address.size();
+    for (const auto& [name, value] : properties) own += 8 + name.size() + value.size();
+    return std::clamp(4 * own, std::size_t{16384}, longest_payload);
+  }
+
+  /// Whether `bytes` may be the beginning of a hello; as soon as it cannot, the sender is a
+  /// stranger.
+  [[nodiscard]] static bool may_begin(std::string_view bytes,
+                                      std::size_t longest = longest_payload) noexcept {
+    if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) return false;
+    return bytes.size() < prefix_bytes || payload_length(bytes) <= longest;
+  }
+
+  /// Bytes of the whole hello, as far as its beginning tells: no more should be read.
+  [[nodiscard]] static std::size_t wanted(std::string_view bytes) noexcept {
+    return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
+  }
+
+  /// Reads a hello of wanted() bytes. Returns false when it is malformed. From a hello of another
+  /// version only the prefix is read, and its ranks may be any numbers.
+  [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
+    if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes))
+      return false;
+    const auto number = [&](std::size_t offset) {
+      return static_cast<std::uint32_t>(
+          get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
+    };
+    hello.version = number(8);
+    const std::uint32_t channel = number(16) & 0xFFFF, lane = number(16) >> 16, from = number(20),
+                        to = number(24), world = number(28);
+    hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);
+    hello.from = static_cast<int>(from);
+    hello.to = static_cast<int>(to);
+    if (hello.version != this_version) return true;
+    constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
+    const std::uint32_t places = world == 0 ? most : std::min(world, most);
+    if (channel > static_cast<std::uint32_t>(Channel::talk) || from >= places || to >= places)
+      return false;
+    constexpr std::size_t texts_begin = prefix_bytes + 4 + nonce_bytes;
+    if (bytes.size() < texts_begin) return false;
+    const std::uint32_t authentication = number(prefix_bytes);
+    if (authentication > static_cast<std::uint32_t>(Authentication::at_work)) return false;
+    hello.channel = static_cast<Channel>(channel);
+    hello.lane = static_cast<std::uint16_t>(lane);
+    hello.authentication = static_cast<Authentication>(authentication);
+    hello.nonce = bytes.substr(prefix_bytes + 4, nonce_bytes);
+
+    std::vector<std::string> texts;
+    for (std::string_view rest = bytes.substr(texts_begin); !rest.empty();) {
+      if (rest.size() < 4) return false;
+      const auto length = get_number<4>(reinterpret_cast<const std::byte*>(rest.data()));
+      if (length > rest.size() - 4) return false;
+      texts.emplace_back(rest.substr(4, length));
+      rest.remove_prefix(4 + length);
+    }
+    if (texts.size() < world || (texts.size() - world) % 2 != 0) return false;
+    const auto properties_begin = texts.begin() + static_cast<std::ptrdiff_t>(world);
+    hello.addresses.assign(texts.begin(), properties_begin);
+    hello.properties.clear();
+    for (auto text = properties_begin; text != texts.end(); text += 2)
+      hello.properties.emplace_back(text[0], text[1]);
+    return true;
+  }
+
+ private:
+  static std::size_t payload_length(std::string_view bytes) noexcept {
+    return get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + 12);
+  }
+};
+
+/// What keeps out a caller of another cluster, without saying anything about this one: "world
+/// size", or "address of worker 2". Empty when the caller has shown that it knows the cluster: it
+/// has the same list of addresses.
+[[nodiscard, gnu::cold]] inline std::string other_cluster(const Hello& mine, const Hello& theirs) {
+  if (theirs.addresses.size() != mine.addresses.size()) return "world size";
+  for (std::size_t i = 0; i < mine.addresses.size(); ++i)
+    if (theirs.addresses[i] != mine.addresses[i]) return concat({"address of worker ", i});
+  return {};
+}
+
+/// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this
+/// worker has 2". Empty when they fit. Quotes only the beginning of the peer's texts.
+[[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
+  const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
+    constexpr std::size_t most = 200;
+    return concat({"has ", printable(what.view(), most), " ", printable(their.view(), most),
+                   ", this worker has ", our.view()});
+  };
+  if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
+  if (theirs.authentication != mine.authentication)
+    return theirs.authentication == Hello::Authentication::none ? no_secret : secret_missing;
+  if (theirs.addresses.size() != mine.addresses.size())
+    return has("world size", theirs.addresses.size(), mine.addresses.size());
+  for (std::size_t i = 0; i < mine.addresses.size(); ++i)
+    if (theirs.addresses[i] != mine.addresses[i])
+      return has(concat({"another cluster: worker ", i}), theirs.addresses[i], mine.addresses[i]);
+  if (theirs.to != mine.from && !mine.is_talk())
+    return concat({"takes this worker for worker ", theirs.to, ", but it is worker ", mine.from});
+  if (theirs.from == mine.from && !mine.is_talk())
+    return concat({"is worker ", theirs.from,
+                   ", as this process is: two processes with one place in the cluster"});
+  for (const auto& [name, our] : mine.properties) {
+    std::string their = "none";
+    for (const auto& [their_name, value] : theirs.properties)
+      if (their_name == name) their = value;
+    if (their != our) return has(name, their, our);
+  }
+  for (const auto& [name, their] : theirs.properties) {
+    bool known = false;
+    for (const auto& property : mine.properties) known = known || property.first == name;
+    if (!known) return has(name, their, "none");
+  }
+  if (mine.channel == Hello::Channel::control && theirs.lane != mine.lane)
+    return has("CommunicationOptions::connections", theirs.lane + 1, mine.lane + 1);
+  return {};
+}
 
 /// One side of a handshake: bytes that came go into take(), bytes to be sent come out of out().
 ///
@@ -269,5 +499,4 @@ class Handshake {
   bool authenticated_ = false;
 };
 
-}  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

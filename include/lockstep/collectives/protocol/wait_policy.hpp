@@ -93,7 +93,7 @@ class WaitPolicy {
     const int silent = first_silent(control, receiving, sending, now);
     if (silent >= 0) {
       // (This rank is not mentioned, so that two ranks that notice it at once say the same.)
-      advice.failure = lost(silent, was_silent(waiter_.timeout.count()));
+      advice.failure = {.failed_rank = silent, .reason = was_silent(waiter_.timeout.count())};
       advice.is_silence = true;
       return advice;
     }
@@ -104,7 +104,9 @@ class WaitPolicy {
         waits_itself ? waiter_.progress_limit + std::min(waiter_.progress_limit, report_interval)
                      : waiter_.progress_limit;
     if (idle >= limit) {
-      advice.failure = made_no_progress(control, named);
+      advice.failure = {
+          .failed_rank = named,
+          .reason = made_no_progress(waiter_.progress_limit, state(control.peer(named)))};
       return advice;
     }
     if (idle >= next_report_) {
@@ -135,11 +137,9 @@ class WaitPolicy {
   [[nodiscard, gnu::cold]] static CollectiveFailure after_its_end(int other, const Waiter& waiter) {
     const Activity activity = waiter.board != nullptr ? waiter.board->get() : Activity{};
     const std::string call = activity == Activity{} ? std::string() : to_string(activity);
-    CollectiveFailure failure;
-    failure.failed_rank = other;
-    failure.reason = came_to_its_end(waiter.names.shortly(waiter.rank), waiter.doing, call);
-    failure.code = ExitCode::failure;  // it would happen again
-    return failure;
+    return {.failed_rank = other,
+            .reason = came_to_its_end(waiter.names.shortly(waiter.rank), waiter.doing, call),
+            .code = ExitCode::failure};  // it would happen again
   }
 
  private:
@@ -200,18 +200,6 @@ class WaitPolicy {
       }
     }
     return -1;
-  }
-
-  [[nodiscard]] static CollectiveFailure lost(int rank, std::string reason) {
-    CollectiveFailure failure;
-    failure.failed_rank = rank;
-    failure.reason = std::move(reason);
-    return failure;
-  }
-
-  [[nodiscard]] CollectiveFailure made_no_progress(const ControlChannel& control, int other) const {
-    return lost(other,
-                detail::made_no_progress(waiter_.progress_limit, state(control.peer(other))));
   }
 
   // What a rank that answers has said.

@@ -1,6 +1,7 @@
 // All-reduce on a ring, as one flow.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,12 +9,100 @@
 #include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/operation.hpp"
-#include "lockstep/collectives/ring/ring_route.hpp"
-#include "lockstep/collectives/wire.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Which half of an all-reduce a flow makes.
+enum class RingHalf : std::uint8_t {
+  both,
+  reduce_scatter,  ///< ends when the last rank of each group has its sums
+  all_gather,      ///< begins there
+};
+
+/// Ranks stand in a circle; each sends to the next and receives from the previous one. Both streams
+/// have 2 (n - 1) **segments**, one for each group of blocks that passes (see Partition): in the
+/// first n - 1 the receiver adds its own values to partial sums, in the others it takes over
+/// complete sums. Segment s of what a rank receives is segment s + 1 of what it sends. A segment's
+/// **pieces** are the blocks of its group; a status that goes along is the first piece of group 0,
+/// so that it is everywhere before most of the values are.
+class RingRoute {
+ public:
+  constexpr RingRoute(const Partition& partition, int rank, bool has_status,
+                      RingHalf half = RingHalf::both) noexcept
+      : partition_(partition), rank_(rank), has_status_(has_status), half_(half) {}
+
+  [[nodiscard]] constexpr const Partition& partition() const noexcept { return partition_; }
+  /// The first segment of both streams, and their end.
+  [[nodiscard]] constexpr int first_segment() const noexcept {
+    return half_ == RingHalf::all_gather ? partition_.ranks() - 1 : 0;
+  }
+  [[nodiscard]] constexpr int segments() const noexcept {
+    return (half_ == RingHalf::reduce_scatter ? 1 : 2) * (partition_.ranks() - 1);
+  }
+  /// Whether this rank adds its own values to segment s of what it receives.
+  [[nodiscard]] constexpr bool is_reduced(int segment) const noexcept {
+    return segment < partition_.ranks() - 1;
+  }
+  /// Whether segment s of what it receives is complete with this rank's values.
+  [[nodiscard]] constexpr bool is_complete(int segment) const noexcept {
+    return segment >= partition_.ranks() - 2;
+  }
+
+  [[nodiscard]] constexpr int sent_group(int segment) const noexcept {
+    return group(rank_ - segment);
+  }
+  [[nodiscard]] constexpr int received_group(int segment) const noexcept {
+    return group(rank_ - 1 - segment);
+  }
+
+  [[nodiscard]] constexpr std::size_t pieces(int group) const noexcept {
+    return partition_.group_size(group) + (is_status(group, 0) ? 1 : 0);
+  }
+  [[nodiscard]] constexpr bool is_status(int group, std::size_t piece) const noexcept {
+    return has_status_ && group == 0 && piece == 0;
+  }
+  /// Elements of a piece that is not the status.
+  [[nodiscard]] constexpr Piece elements(int group, std::size_t piece) const noexcept {
+    return partition_.group_block(group, piece - (has_status_ && group == 0 ? 1 : 0));
+  }
+
+ private:
+  [[nodiscard]] constexpr int group(int value) const noexcept {
+    return wrap_rank(value % partition_.ranks(), partition_.ranks());
+  }
+
+  Partition partition_;
+  int rank_;
+  bool has_status_;
+  RingHalf half_;
+};
+
+/// A position in one of the two streams.
+struct RingPosition {
+  int segment = 0;
+  std::size_t piece = 0;
+  std::size_t done = 0;  ///< elements of the piece
+
+  /// To the next piece that there is.
+  constexpr void next_piece(const RingRoute& route, bool sending) noexcept {
+    ++piece;
+    done = 0;
+    skip_empty(route, sending);
+  }
+  /// Past segments without (further) pieces.
+  constexpr void skip_empty(const RingRoute& route, bool sending) noexcept {
+    while (segment < route.segments() &&
+           piece >=
+               route.pieces(sending ? route.sent_group(segment) : route.received_group(segment))) {
+      ++segment;
+      piece = 0;
+    }
+  }
+};
 
 /// Memory that ring flows use, one after the other.
 struct RingStaging {
@@ -98,6 +187,84 @@ class RingFlow final : public Flow {
   std::size_t out_bytes_ = 0;  // sent of the piece, or of what is encoded
   std::size_t encoded_bytes_ = 0;
   std::size_t in_bytes_ = 0;  // received, and not yet taken
+};
+
+/// Slices of an array travel around a ring. A rank sends slices first, first - 1, first - 2, ...
+/// (modulo their number) and receives them from first - 1 on; the first `ready` bytes that it sends
+/// are there from the begin, each later one has just been received.
+class ForwardFlow final : public Flow {
+ public:
+  struct Plan {
+    std::size_t slice_bytes;
+    int slices;
+    int first_sent;         ///< slice
+    int first_received;     ///< slice
+    std::uint64_t send;     ///< bytes
+    std::uint64_t receive;  ///< bytes
+    std::uint64_t ready;    ///< bytes
+  };
+
+  /// Each of `ranks` has a slice, and wants all.
+  [[nodiscard]] static ForwardFlow all_gather(std::span<std::byte> all, int rank,
+                                              int ranks) noexcept {
+    const std::size_t slice = all.size() / static_cast<std::size_t>(ranks);
+    const std::uint64_t others = all.size() - slice;
+    return {all, {slice, ranks, rank, wrap_rank(rank - 1, ranks), others, others, slice}};
+  }
+
+  /// The root has all, and all ranks want it; the ring ends before the root.
+  [[nodiscard]] static ForwardFlow broadcast(std::span<std::byte> bytes, int rank, int root,
+                                             int ranks) noexcept {
+    const int distance = wrap_rank(rank - root, ranks);
+    const std::uint64_t all = bytes.size();
+    return {bytes,
+            {bytes.size(), 1, 0, 0, distance == ranks - 1 ? 0 : all, distance == 0 ? 0 : all,
+             distance == 0 ? all : 0}};
+  }
+
+  [[nodiscard]] std::uint64_t bytes_to_send() const override { return plan_.send; }
+  [[nodiscard]] std::uint64_t bytes_to_receive() const override { return plan_.receive; }
+  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override {
+    return rest_of_slice(sent_, plan_.send);
+  }
+  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override {
+    return rest_of_slice(received_, plan_.receive);
+  }
+  [[nodiscard]] std::span<const std::byte> outgoing() override {
+    return range(plan_.first_sent, sent_, std::min(plan_.send, plan_.ready + received_));
+  }
+  void sent(std::size_t bytes) override { sent_ += bytes; }
+  [[nodiscard]] std::span<std::byte> incoming() override {
+    return range(plan_.first_received, received_, plan_.receive);
+  }
+  void received(std::size_t bytes) override { received_ += bytes; }
+
+ private:
+  ForwardFlow(std::span<std::byte> bytes, const Plan& plan) noexcept : bytes_(bytes), plan_(plan) {}
+
+  [[nodiscard]] std::uint64_t rest_of_slice(std::uint64_t position,
+                                            std::uint64_t end) const noexcept {
+    if (position >= end) return 0;
+    return std::min<std::uint64_t>(plan_.slice_bytes - position % plan_.slice_bytes,
+                                   end - position);
+  }
+
+  // The part of stream positions [position, end) that lies in one slice.
+  [[nodiscard]] std::span<std::byte> range(int first, std::uint64_t position,
+                                           std::uint64_t end) const noexcept {
+    if (position >= end) return {};
+    const std::uint64_t slices_before = position / plan_.slice_bytes;
+    const std::size_t offset = position % plan_.slice_bytes;
+    const auto slice =
+        static_cast<std::size_t>(wrap_rank(first - static_cast<int>(slices_before), plan_.slices));
+    return bytes_.subspan(slice * plan_.slice_bytes + offset,
+                          std::min<std::uint64_t>(plan_.slice_bytes - offset, end - position));
+  }
+
+  std::span<std::byte> bytes_;
+  Plan plan_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lockstep/collectives/reduction/combine.hpp"
-#include "lockstep/collectives/reduction/halves.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/ring/ring_flow.hpp"
 

@@ -1,6 +1,7 @@
 // The transport over TCP.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -9,7 +10,6 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/flow.hpp"
-#include "lockstep/collectives/host/external_event.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -18,8 +18,21 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// What a rank waits for that does not come over a transport.
+class ExternalEvent {
+ public:
+  [[nodiscard]] virtual bool has_come() = 0;
+  /// Returns when it has come, or after `most`, or earlier.
+  virtual void sleep(std::chrono::milliseconds most) = 0;
+
+ protected:
+  ~ExternalEvent() = default;
+};
+
 namespace detail {
+
 class HostPipe;
+
 }  // namespace detail
 
 /// A Transport over TCP. Between each pair of up to 8 ranks there is a connection for control, and

@@ -8,12 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -77,16 +78,15 @@ class InProcessGroup {
 };
 
 /// One thread's part of an InProcessGroup, made by InProcessGroup::member.
-class InProcess {
+class InProcess final : public AnyCollective {
  public:
   InProcess(detail::InProcessShared& shared, int rank, int size) noexcept
-      : shared_(&shared), rank_(rank), size_(size) {}
+      : AnyCollective(rank, size, {.scatter = true, .scatter_early = true}), shared_(&shared) {}
 
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return size_; }
-
-  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) { reduce({}, values, op, true); }
-  void all_reduce(std::span<double> status, NumberSpan values) {
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) override {
+    reduce({}, values, op, true);
+  }
+  void all_reduce(std::span<double> status, NumberSpan values) override {
     reduce(status, values, ReduceOp::sum, true);
   }
 
@@ -96,23 +96,23 @@ class InProcess {
   }
 
   /// See ScatteringCollective.
-  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f);
+  LOCKSTEP_INLINE_VIRTUAL void reduce_scatter(std::span<double> status, NumberSpan values,
+                                              TakeSums f) override;
   /// See EarlyScatteringCollective.
-  void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values);
-  void advance_reduce_scatter(std::size_t ready, TakeSums f);
+  LOCKSTEP_INLINE_VIRTUAL void begin_reduce_scatter(std::span<const double> status,
+                                                    ConstNumberSpan values) override;
+  LOCKSTEP_INLINE_VIRTUAL void advance_reduce_scatter(std::size_t ready, TakeSums f) override;
 
   /// `patient`: while it is true, waiting for the others takes no time (they are kept by something
   /// that has a deadline of its own).
-  void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr);
-
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
-
-  void barrier();
-
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
-
-  /// See ReportingCollective.
-  [[nodiscard]] ActivityBoard& activity() noexcept;
+  void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient);
+  void broadcast(std::span<std::byte> bytes, int root) override { broadcast(bytes, root, nullptr); }
+  LOCKSTEP_INLINE_VIRTUAL void all_gather(std::span<const std::byte> mine,
+                                          std::span<std::byte> all) override;
+  LOCKSTEP_INLINE_VIRTUAL void barrier() override;
+  LOCKSTEP_INLINE_VIRTUAL void abort(std::string_view reason,
+                                     ExitCode code = ExitCode::failure) noexcept override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL ActivityBoard* board() override;
 
  private:
   void reduce(std::span<double> status, NumberSpan values, ReduceOp op, bool to_all);
@@ -126,8 +126,6 @@ class InProcess {
   void reduce_windows(DataType type, std::size_t end, detail::ConstRankArrays arrays, TakeSums f);
 
   detail::InProcessShared* shared_;
-  int rank_;
-  int size_;
   std::vector<double> status_sums_;  // (allocated once)
 };
 

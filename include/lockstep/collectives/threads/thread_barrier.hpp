@@ -13,6 +13,18 @@
 #include "lockstep/core/cores.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// In the body of a loop that waits for another thread: leaves more of the core to it.
+inline void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+}  // namespace detail
 
 /// A reference to a callable, which is told every five seconds how long a wait has lasted.
 class WaitListener {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lockstep/collectives/host/cpu_relax.hpp"
 #include "lockstep/collectives/threads/thread_barrier.hpp"
 #include "lockstep/net/rare_log.hpp"
 

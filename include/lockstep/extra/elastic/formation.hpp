@@ -1,21 +1,140 @@
-// How processes that come and go agree on the world that works next, without sockets.
+// How processes that come and go agree on the world that works next.
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/meeting/conversation.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/extra/elastic/formation_message.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A process calls all others, and says which slot it has (claim), again and again. What the others
+/// answer: that they are forming a world, or at work. The one of the lowest slot proposes:
+///
+///     guest                              host (a lower slot)
+///     claim(memory, version)         ->
+///                                    <-  forming, or at_work(world)
+///                                    <-  propose(world, addresses, version of the claim)
+///     accept(world), or refuse       ->
+///                                    <-  commit(world) when all have accepted, or withdraw
+///
+/// As text: fields, each with a new line behind it.
+struct FormationMessage {
+  enum class Kind { claim, forming, at_work, propose, accept, refuse, commit, withdraw };
+
+  Kind kind = Kind::forming;
+  int slot = 0;               ///< claim: of the sender
+  int slots = 0;              ///< claim: of the cluster
+  int min_workers = 0;        ///< claim
+  std::uint64_t version = 0;  ///< claim; propose: of the claim to which it answers
+  std::string address{};      ///< claim: where the sender listens to the others of a world
+  std::string build{};        ///< claim: what all must have in common, on one line
+  WorldMemory memory{};       ///< claim
+  World world{};              ///< of all others but forming
+  std::vector<std::string> addresses{};  ///< propose: by rank
+
+  [[nodiscard]] std::string text() const {
+    std::string text = concat({names[static_cast<std::size_t>(kind)], "\n"});
+    switch (kind) {
+      case Kind::claim:
+        text +=
+            concat({slot, "\n", slots, "\n", min_workers, "\n", version, "\n", address, "\n", build,
+                    "\n", memory.worked ? memory.worked->text() : std::string("none"), "\n"});
+        for (const World& each : memory.agreed) text += each.text() + "\n";
+        break;
+      case Kind::forming:
+        break;
+      case Kind::propose:
+        text += concat({version, "\n", world.text(), "\n"});
+        for (const std::string& each : addresses) text += each + "\n";
+        break;
+      default:
+        text += world.text() + "\n";
+    }
+    return text;
+  }
+
+  /// Nothing when it is none.
+  [[nodiscard]] static std::optional<FormationMessage> read(std::string_view message) {
+    const auto fields = fields_of(message);
+    if (fields.empty()) return std::nullopt;
+    FormationMessage read;
+    std::size_t named = 0;
+    while (named < std::size(names) && fields[0] != names[named]) ++named;
+    if (named == std::size(names)) return std::nullopt;
+    read.kind = static_cast<Kind>(named);
+    const auto number = [&](std::size_t field, auto& value) {
+      if (field >= fields.size()) return false;
+      const std::string& digits = fields[field];
+      const auto [end, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      return error == std::errc() && end == digits.data() + digits.size() && digits[0] != '-';
+    };
+    const auto take = [&](std::size_t field) {
+      const auto found = field < fields.size() ? World::read(fields[field]) : std::nullopt;
+      if (found) read.world = *found;
+      return found && (read.kind != Kind::claim || found->slots.back() < read.slots);
+    };
+    switch (read.kind) {
+      case Kind::claim:
+        if (fields.size() < 8 || !number(1, read.slot) || !number(2, read.slots) ||
+            !number(3, read.min_workers) || !number(4, read.version) || !is_address(fields[5]))
+          return std::nullopt;
+        read.address = fields[5];
+        read.build = fields[6];
+        for (std::size_t field = 7; field < fields.size(); ++field) {
+          if (field == 7 && fields[field] == "none") continue;
+          if (!take(field)) return std::nullopt;
+          if (field == 7)
+            read.memory.worked = std::exchange(read.world, {});
+          else
+            read.memory.agreed.push_back(std::exchange(read.world, {}));
+        }
+        break;
+      case Kind::forming:
+        break;
+      case Kind::propose:
+        if (!number(1, read.version) || !take(2) || fields.size() != 3 + read.world.slots.size() ||
+            !std::all_of(fields.begin() + 3, fields.end(), is_address))
+          return std::nullopt;
+        read.addresses.assign(fields.begin() + 3, fields.end());
+        break;
+      default:
+        if (!take(1)) return std::nullopt;
+    }
+    return read;
+  }
+
+ private:
+  [[nodiscard]] static bool is_address(const std::string& text) {
+    try {
+      return parse_address(text).port > 0;
+    } catch (const ConfigurationError&) {
+      return false;
+    }
+  }
+  static constexpr std::string_view names[] = {"claim",  "forming", "at work", "propose",
+                                               "accept", "refuse",  "commit",  "withdraw"};
+};
 
 /// One process's part in it: takes what others say and the time, gives what to say.
 ///
@@ -200,6 +319,34 @@ class Formation {
   Time awaited_{};                       // when a member of the last world was last heard in it
   std::optional<Time> complete_since_;   // all of the last world are there
   std::optional<Time> survivors_since_;  // one is there that has been in a world
+};
+
+/// A Conversation in FormationMessages; the callee's first one says that it is forming.
+class FormationTalk : public Conversation {
+ public:
+  FormationTalk(Descriptor socket, std::unique_ptr<TlsSession> tls, const ClusterSecret& secret,
+                Side side)
+      : Conversation(std::move(socket), std::move(tls), secret, side, "formation",
+                     std::size_t{1} << 18),
+        has_greeted_(side == Side::caller) {}
+
+  void say(const FormationMessage& message) { Conversation::say(message.text()); }
+  [[nodiscard]] std::vector<FormationMessage> hear() {
+    std::vector<FormationMessage> heard;
+    for (const std::string& text : Conversation::hear()) {
+      auto message = FormationMessage::read(text);
+      if (!message) {
+        close();
+        break;
+      }
+      heard.push_back(std::move(*message));
+    }
+    if (has_met() && !std::exchange(has_greeted_, true)) say({});
+    return heard;
+  }
+
+ private:
+  bool has_greeted_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

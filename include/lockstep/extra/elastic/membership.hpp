@@ -1,6 +1,8 @@
 // A process's membership in worlds: how they are formed, left and formed anew.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,45 +10,90 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/extra/elastic/elastic_options.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
+#include "lockstep/strategies/multi_worker_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What a dataset's global batch, that of `.batch(n)`, is when the workers change. Learning rates
+/// stay in either case.
+enum class GlobalBatch : std::uint8_t {
+  fixed,  ///< it stays, and each worker takes a larger or smaller part of it
+  /// Each worker's part stays. Where W of the cluster's N workers are there, a step takes n * W / N
+  /// samples, rounded down, but at least one: the next ones in the data, so that a pass (without
+  /// steps_per_epoch) has each sample once, whatever the workers do meanwhile. Needs
+  /// AutoShardPolicy::data.
+  follows_world,
+};
+
+/// More or fewer workers without stopping: a worker that is lost and does not come back in time is
+/// left out, and one that comes later is taken in. The workers at work at one time are a **world**;
+/// a world follows another one only if more than half of that agree, so that there are never two at
+/// once. (One of two does not go on alone.)
+/// Include <lockstep/extra/elastic.hpp>.
+struct ElasticOptions {
+  int min_workers = 1;  ///< fewer workers do not go on
+  int max_workers = 0;  ///< 0: all of the cluster; else that number, which the cluster must have
+  /// How long the others wait for one that is lost, before they go on without it.
+  std::chrono::milliseconds wait = std::chrono::seconds(30);
+  GlobalBatch global_batch = GlobalBatch::fixed;
+
+  /// Throws ConfigurationError unless it makes sense for a cluster of so many workers.
+  [[gnu::cold]] void validate(int cluster) const {
+    if (max_workers != 0 && max_workers != cluster)
+      throw ConfigurationError(
+          concat({"ElasticOptions::max_workers is ", max_workers, ", and the cluster has ", cluster,
+                  " workers: name as many addresses as there may be workers, "
+                  "or leave max_workers 0"}));
+    if (min_workers < 1 || min_workers > cluster)
+      throw ConfigurationError(concat({"ElasticOptions::min_workers must be 1 to ", cluster,
+                                       ", the workers of the cluster, got ", min_workers}));
+    if (wait < std::chrono::milliseconds(1))
+      throw ConfigurationError(
+          concat({"ElasticOptions::wait must be at least 1 ms, got ", wait.count(), " ms"}));
+  }
+};
 
 /// A process's membership in the worlds of an elastic cluster. Listens at the process's address of
 /// the cluster for as long as it lives, and has two threads of its own: one that talks with the
 /// other processes, also while this one is at work, and one that calls them. The members of a world
 /// connect on ports that are new for each.
-class Membership {
+class Membership final : public detail::Worlds {
  public:
   /// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
   /// is what all processes must have in common: one with another build is turned away. Throws
   /// ConfigurationError when an option makes no sense or the port cannot be listened on.
   Membership(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
              const CommunicationOptions& options, const std::string& build = {});
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
-  ~Membership();
+  LOCKSTEP_INLINE_VIRTUAL ~Membership() override;
 
   /// Leaves the world, if there is one, and waits until the next one is formed, with this process
   /// in it. Opens a port for its members, kept in `port`. Throws CollectiveError, exit code 138,
   /// when too few come.
-  void form(const std::shared_ptr<KeptPort>& port);
+  LOCKSTEP_INLINE_VIRTUAL void form(const std::shared_ptr<KeptPort>& port) override;
   /// All members of world() are connected.
-  void works();
+  LOCKSTEP_INLINE_VIRTUAL void works() override;
 
   /// The last one that was formed, and its members' addresses by rank. Not while form() is under
   /// way.
-  [[nodiscard]] const World& world() const noexcept { return world_; }
-  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
+  [[nodiscard]] const World& world() const noexcept override { return world_; }
+  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept override {
+    return addresses_;
+  }
   /// "world 3: workers 0 2 3 (3 of 4)".
-  [[nodiscard]] std::string description() const;
-  [[nodiscard]] int slot() const noexcept { return slot_; }
-  /// Workers of the cluster.
-  [[nodiscard]] int slots() const noexcept { return slots_; }
-  [[nodiscard]] const ElasticOptions& options() const noexcept { return elastic_; }
-  /// Whether one waits to be taken in. From any thread.
-  [[nodiscard]] bool has_newcomer() const noexcept;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::string description() const override;
+  [[nodiscard]] int slot() const noexcept override { return slot_; }
+  [[nodiscard]] std::chrono::milliseconds wait() const noexcept override { return elastic_.wait; }
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL bool has_newcomer() const noexcept override;
+  [[nodiscard]] bool is_successor() const noexcept override { return world_.epoch > 1; }
+  [[nodiscard]] int workers_of_batch() const noexcept override {
+    return elastic_.global_batch == GlobalBatch::follows_world ? slots_ : 0;
+  }
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL EncodeState encode_state() const noexcept override;
+  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL DecodeState decode_state() const noexcept override;
 
  private:
   class Impl;

@@ -17,10 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
@@ -29,12 +30,12 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"
-#include "lockstep/extra/elastic/detail/talk.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/extra/elastic/membership.hpp"
 #include "lockstep/net/listener.hpp"
 #include "lockstep/net/rare_log.hpp"
 #include "lockstep/net/socket.hpp"
+#include "lockstep/strategies/multi_worker_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -488,5 +489,41 @@ LOCKSTEP_INLINE std::string Membership::description() const {
                  " of ", slots_, ")"});
 }
 LOCKSTEP_INLINE bool Membership::has_newcomer() const noexcept { return impl_->has_newcomer(); }
+
+LOCKSTEP_INLINE Membership::EncodeState Membership::encode_state() const noexcept {
+  return &encode_checkpoint;
+}
+LOCKSTEP_INLINE Membership::DecodeState Membership::decode_state() const noexcept {
+  return &decode_checkpoint;
+}
+
+namespace detail {
+
+class MembershipCode final : public ElasticCode {
+ public:
+  explicit MembershipCode(const ElasticOptions& options) : options_(options) {}
+
+  void check(const Cluster& cluster) const override {
+    if (cluster.meeting)
+      throw ConfigurationError(
+          concat({"MultiWorkerMirroredOptions::elastic needs the addresses of all workers, and ",
+                  cluster.source, " names that of rank 0 alone: give them in TF_CONFIG"}));
+    options_.validate(cluster.world_size());
+  }
+  [[nodiscard]] std::unique_ptr<Worlds> join(const Cluster& cluster,
+                                             const CommunicationOptions& options,
+                                             const std::string& build) const override {
+    return std::make_unique<Membership>(cluster.rank(), cluster.addresses(), options_, options,
+                                        build);
+  }
+
+ private:
+  ElasticOptions options_;
+};
+
+}  // namespace detail
+
+LOCKSTEP_INLINE Elastic::Elastic(const ElasticOptions& options)
+    : code_(std::make_shared<const detail::MembershipCode>(options)) {}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

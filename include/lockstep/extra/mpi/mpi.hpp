@@ -20,14 +20,12 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
-#include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"

@@ -20,20 +20,17 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/argument_checks.hpp"
-#include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/policies/neighbour_pipes.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/collectives/ring/forward_flow.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/ring/ring_flow.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
-#include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
@@ -159,7 +156,7 @@ class Nccl {
     state_->ring.abort(reason, code);
   }
   /// See ReportingCollective.
-  [[nodiscard]] ActivityBoard& activity() noexcept { return state_->ring.activity(); }
+  [[nodiscard]] ActivityBoard& activity() noexcept { return *state_->ring.board(); }
   void close() {
     state_->ring.close();
     state_->communicator.abort();

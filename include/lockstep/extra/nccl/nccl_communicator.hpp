@@ -21,10 +21,9 @@
 #include <type_traits>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/host/external_event.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/policies/introduction.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/buffer.hpp"

@@ -10,7 +10,7 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"

@@ -9,7 +9,6 @@
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/cluster/log_place.hpp"
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -21,7 +20,6 @@
 #include "lockstep/extra/parameter_server/served_fit.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
-#include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -54,7 +52,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Use: `ParameterServerStrategy{}`.
 class ParameterServerStrategy {
  public:
-  using Replica = CollectiveReplica;
+  using Replica = AnyReplica;
 
   /// Reads the environment (see cluster_from_environment). Throws ConfigurationError when the
   /// cluster has no parameter server, or this task or an option makes no sense.

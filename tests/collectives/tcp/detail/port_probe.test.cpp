@@ -1,4 +1,4 @@
-#include "lockstep/collectives/tcp/detail/port_probe.hpp"
+#include "lockstep/collectives/tcp/detail/control_thread.hpp"
 
 #include <doctest/doctest.h>
 

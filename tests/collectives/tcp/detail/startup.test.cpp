@@ -35,15 +35,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-ExitCode code_of(const std::exception_ptr& exception) {
-  REQUIRE(exception);
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error.exit_code();
-  }
-}
-
 void join(const Rendezvous& place, const CommunicationOptions& options = patient_options()) {
   auto ring = Ring<Tcp>::connect(place, options);
   std::vector<float> values{1};
@@ -524,7 +515,7 @@ TEST_SUITE("tcp start-up, two processes with one place") {
 
   TEST_CASE("a worker that hangs gives way to one that is started in its place") {
     LocalCluster cluster(3);
-    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    const std::vector<Rendezvous> places = cluster.places();
     const pid_t stopped = ::fork();
     REQUIRE(stopped >= 0);
     if (stopped == 0) {
@@ -553,7 +544,7 @@ TEST_SUITE("tcp start-up, two processes with one place") {
       "a process that goes while it contends for a place is no second process to those that come "
       "after it") {
     LocalCluster cluster(3);
-    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    const std::vector<Rendezvous> places = cluster.places();
     std::atomic<bool> they_are_gone = false;
     const auto thrown = run_threads(4, [&](int i) {
       if (i < 3) {
@@ -747,7 +738,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
       hello.version = version;
       REQUIRE(guests.emplace_back(cluster.listeners[0].port()).say(hello.encode()));
     }
-    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const std::vector<Rendezvous> places = cluster.places();
     rethrow_first(run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)]); }));
   }
 
@@ -784,7 +775,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
   TEST_CASE("one that keeps coming back, when the right one comes in the meantime, ends nothing") {
     LocalCluster cluster(3);
     const std::uint16_t port = cluster.listeners[0].port();
-    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    const std::vector<Rendezvous> places = cluster.places();
     detail::Hello hello;
     hello.from = 1;
     hello.incarnation = 7;
@@ -817,7 +808,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     SUBCASE("a refusal") { answer.authentication = detail::Hello::Authentication::refused; }
     SUBCASE("another version") { answer.version = 9; }
     LocalCluster cluster(2);
-    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const std::vector<Rendezvous> places = cluster.places();
     // It may also say that it ends because of this worker.
     const detail::FrameBytes abort =
         detail::ControlFrame{.type = detail::ControlFrame::Type::abort}.encode();
@@ -831,7 +822,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
 
   TEST_CASE("Ring<Tcp> on one worker and Auto on another name each other") {
     LocalCluster cluster(2);
-    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const std::vector<Rendezvous> places = cluster.places();
     const auto begin = Clock::now();
     const auto thrown = run_threads(2, [&](int rank) {
       if (rank == 0)
@@ -853,8 +844,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
 TEST_SUITE("tcp start-up, names") {
   TEST_CASE("a peer whose name does not resolve is named on every rank") {
     LocalCluster cluster(4);
-    std::vector<Rendezvous> places;
-    for (int rank = 0; rank < 4; ++rank) places.push_back(cluster.place(rank));
+    std::vector<Rendezvous> places = cluster.places();
     // Longer than a label of a name may be: no server is asked.
     const std::string nowhere =
         std::string(70, 'x') + ":" + std::to_string(cluster.listeners[1].port());
@@ -977,7 +967,7 @@ TEST_SUITE("tcp start-up, ports") {
 #endif
     LocalCluster cluster(2);
     const std::uint16_t port = cluster.listeners[0].port();
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    std::vector<Rendezvous> places = cluster.places();
     for (Rendezvous& place : places) place.secret = secret;
     std::atomic<int> connected = 0;
     std::atomic<bool> over = false;
@@ -1030,7 +1020,7 @@ TEST_SUITE("tcp start-up, ports") {
 
   TEST_CASE("a port that is kept is no other program's between two meetings") {
     LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    std::vector<Rendezvous> places = cluster.places();
     for (Rendezvous& place : places) place.port = std::make_shared<KeptPort>();
     char own[16];
     std::snprintf(own, sizeof own, "0100007F:%04X", port_of(cluster.addresses[0]));
@@ -1406,12 +1396,9 @@ TEST_SUITE("tcp start-up, the number of open files") {
 
   TEST_CASE("as many as the system allows are taken when they are needed") {
     CHECK(with_open_files(40, 200, [] {
-      LocalCluster cluster(2);
-      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
       CommunicationOptions options = patient_options();
       options.connections = 16;
-      rethrow_first(
-          run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)], options); }));
+      rethrow_first(run_places(2, [&](const Rendezvous& place) { join(place, options); }));
       rlimit limit{};
       return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 200;
     }));

@@ -109,13 +109,6 @@ struct TcpMesh {
 
   // --- failure -----------------------------------------------------------------------------------
 
-  [[nodiscard]] static CollectiveFailure lost(int failed, std::string reason) {
-    CollectiveFailure failure;
-    failure.failed_rank = failed;
-    failure.reason = std::move(reason);
-    return failure;
-  }
-
   // Tells all ranks, once, and throws.
   [[noreturn, gnu::cold]] void fail(CollectiveFailure failure) {
     has_failed = true;
@@ -178,7 +171,7 @@ struct TcpMesh {
       wait(Milliseconds(20), watch_news());
       throw_if_failed();
     }
-    fail(lost(other, lost_the_connection(error.message())));
+    fail({.failed_rank = other, .reason = lost_the_connection(error.message())});
   }
 
   // --- waiting for sockets -----------------------------------------------------------------------

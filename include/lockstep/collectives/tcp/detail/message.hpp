@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/tcp/detail/socket.hpp"
@@ -261,30 +262,21 @@ class TcpReceiving : public TcpMessage {
   [[nodiscard]] bool fits() const noexcept { return fits_; }
   /// The error for a message that is not the expected one.
   [[nodiscard, gnu::cold]] CollectiveFailure mismatch(std::string_view own_name) const {
-    CollectiveFailure failure;
-    failure.failed_rank = peer_;
     DataFrame got;
     const bool has_message = DataFrame::decode(bytes_, got);
     const auto text = [](const DataFrame& frame) {
       return concat({"message ", frame.sequence, ", ", to_string(frame.operation), " of ",
                      frame.length, " bytes"});
     };
-    if (!has_message || got == frame_) {
-      const std::string where = has_message ? concat({"bytes ", block_begin_, " to ", block_end_})
-                                            : std::string("in its frame");
-      const char* const remedy =
-          "a network card, a switch, a proxy or the memory between the two changes data; start "
-          "again, and look for "
-          "the cause if it comes again";
-      failure.reason = concat({"its ", text(frame_), ", came to ", own_name,
-                               " with bits changed on the way (CRC-32C, ", where, "): ", remedy});
-      return failure;
-    }
-    failure.reason =
-        concat({"is out of step: ", own_name, " expected its ", text(frame_), ", and got its ",
-                text(got), "; all workers must call the same operations with equal lengths"});
-    failure.code = ExitCode::failure;  // it would happen again
-    return failure;
+    if (!has_message || got == frame_)
+      return {
+          .failed_rank = peer_,
+          .reason = bits_changed(text(frame_), own_name,
+                                 has_message ? concat({"bytes ", block_begin_, " to ", block_end_})
+                                             : std::string("in its frame"))};
+    return {.failed_rank = peer_,
+            .reason = is_out_of_step(own_name, text(frame_), text(got)),
+            .code = ExitCode::failure};  // it would happen again
   }
 
  private:

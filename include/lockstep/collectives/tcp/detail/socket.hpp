@@ -22,7 +22,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/collectives/host/byte_pipe.hpp"
+#include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/buffer.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"

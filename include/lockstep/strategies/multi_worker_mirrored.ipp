@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
-#include "lockstep/cluster/log_place.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
@@ -22,8 +21,8 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
-#include "lockstep/strategies/detail/multi_worker.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

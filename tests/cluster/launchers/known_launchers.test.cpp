@@ -1,4 +1,4 @@
-#include "lockstep/cluster/launchers/claim.hpp"
+#include "lockstep/cluster/launchers/known_launchers.hpp"
 
 #include <doctest/doctest.h>
 
