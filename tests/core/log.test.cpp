@@ -45,6 +45,8 @@ TEST_CASE("log_line: a structured line has time, level, task, rank, run and text
   CHECK(without_time(structured_log_line("served")) ==
         "\"level\":\"info\",\"task\":\"ps\",\"index\":0,\"message\":\"served\"}\n");
   set_log_place({});
+  const std::string foreign = structured_log_line("\xc2\x9b and \xff");  // what a terminal acts on
+  CHECK(foreign.find_first_of("\x9b\xff") == std::string::npos);
   CHECK_FALSE(lockstep::detail::logs_are_structured());  // LOCKSTEP_LOG is not set
 }
 

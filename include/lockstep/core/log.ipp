@@ -103,7 +103,7 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text, LogLevel 
                  place.index < 0 ? "" : concat({",\"index\":", place.index}),
                  place.rank < 0 ? "" : concat({",\"rank\":", place.rank}),
                  run.empty() ? "" : concat({",\"run\":", json_text(run)}),
-                 ",\"message\":", json_text(text), "}\n"});
+                 ",\"message\":", json_text(printable_message(text)), "}\n"});
 }
 
 /// `mark`: what a line of plain text has before the text.

@@ -121,6 +121,25 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
   }
 }
 
+TEST_CASE(
+    "parameter server connection: a stranger that sends byte after byte keeps nobody waiting") {
+  const auto ends = socket_pair();
+  lsd::PsConnection worker(lsd::Descriptor{ends[0]}, 5s);
+  const std::string hello = lsd::Hello::of_talk(lsd::ps_kind).encode();
+  std::thread stranger([end = lsd::Descriptor{ends[1]}, &hello] {
+    for (const char& byte : hello) {
+      if (::send(end.get(), &byte, 1, MSG_NOSIGNAL) < 0) return;
+      std::this_thread::sleep_for(100ms);
+    }
+  });
+  worker.limit_stranger(std::chrono::steady_clock::now() + 300ms);
+  CHECK(message_of<lsd::PeerSilent>([&] {
+          lsd::claim_place(worker, {}, {.rank = 3, .workers = 4});
+        }) == "has not shown in time who it is");
+  worker.shut_down();
+  stranger.join();
+}
+
 TEST_CASE("parameter server connection: without a secret a worker is believed") {
   const Met met = meet("", "");
   CHECK(met.worker == "");

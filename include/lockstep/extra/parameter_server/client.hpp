@@ -111,6 +111,7 @@ inline void PsLink::connect(Clock::time_point until) {
                      silent.count(), " s; after ", duration_text(caller_.options.timeout),
                      " (ParameterServerOptions::timeout) its connection counts as lost"}));
   });
+  connection->limit_stranger(until);
   try {
     claim_place(*connection, caller_.trust,
                 {.rank = caller_.rank,
@@ -122,6 +123,7 @@ inline void PsLink::connect(Clock::time_point until) {
   } catch (const ConfigurationError& error) {
     throw ConfigurationError(concat({"worker ", caller_.rank, ": ", name(), ": ", error.what()}));
   }
+  connection->trust();
   PsConnection::expect(reply("start-up", until), 0);
 }
 

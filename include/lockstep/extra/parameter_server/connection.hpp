@@ -142,8 +142,12 @@ class PsConnection {
   /// Then both sides prove that they know the secret. `us`: this process, as messages call it.
   [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us);
 
-  /// A deadline for all calls that follow: a stranger may be slow on purpose.
-  void limit(Clock::time_point until) noexcept { until_ = until; }
+  /// A deadline for all calls that follow, until the other side has shown who it is: a stranger may
+  /// be slow on purpose.
+  void limit_stranger(Clock::time_point until = Clock::time_point::max()) noexcept {
+    until_ = std::min(until, Clock::now() + std::chrono::seconds(10));
+  }
+  void trust() noexcept { until_ = Clock::time_point::max(); }
   /// A thread that waits in another call finds the connection lost.
   void shut_down() const noexcept;
   /// Whether the other side has closed its end. (What it has sent before may still be there.)
@@ -289,9 +293,10 @@ inline void PsConnection::wait(short events) {
     if (on_silence_) on_silence_(silent);
     silent += report_interval;
   }
-  if (!poll_until(ready, end))
-    throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
-                             duration_text(timeout_)}));
+  if (poll_until(ready, end)) return;
+  if (end == until_) throw PeerSilent("has not shown in time who it is");
+  throw PeerSilent(concat(
+      {events == POLLIN ? "has been silent for " : "took no bytes for ", duration_text(timeout_)}));
 }
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {

@@ -293,7 +293,7 @@ inline void ParameterServer::converse(Descriptor socket, Conversation& conversat
 }
 
 inline void ParameterServer::converse(PsConnection& connection, Conversation& conversation) {
-  connection.limit(Clock::now() + std::chrono::seconds(10));
+  connection.limit_stranger();
   PsMember* member = nullptr;
   int rank = -1;
   try {
@@ -303,7 +303,7 @@ inline void ParameterServer::converse(PsConnection& connection, Conversation& co
       const Lock lock(members_.mutex);
       conversation.is_stranger = false;
     }
-    connection.limit(Clock::time_point::max());
+    connection.trust();
     member = &take_place(connection, claim);
     connection.send(PsMessage::reply, "");
     answer(connection, *member);
