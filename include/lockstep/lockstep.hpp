@@ -15,12 +15,11 @@
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/local.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/checkpoint_manager.hpp"
+#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
-#include "lockstep/saving/write_filepath.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -11,8 +11,6 @@ cmake_minimum_required(VERSION 3.24)
 set(harmless
     "checkpoint/hdf5.hpp checkpoint/hdf5_library.hpp" #
     "checkpoint/hdf5_library.hpp checkpoint/hdf5.hpp" #
-    "model/compile.hpp model/model.hpp" #
-    "model/model.hpp model/compile.hpp" #
     "cluster/detail/remote_start.hpp cluster/launcher.hpp")
 
 file(GLOB_RECURSE files RELATIVE "${ROOT}/include/lockstep" "${ROOT}/include/lockstep/*.[hi]pp")

@@ -1,4 +1,4 @@
-#include "lockstep/data/gather.hpp"
+#include "lockstep/data/tensor.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/datasets/idx.hpp"
+#include "lockstep/datasets/image_sets.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/losses/softmax.hpp"
+#include "lockstep/losses/crossentropies.hpp"
 
 #include <doctest/doctest.h>
 

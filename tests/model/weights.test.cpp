@@ -1,4 +1,4 @@
-#include "lockstep/model/weights.hpp"
+#include "lockstep/model/model.hpp"
 
 #include <doctest/doctest.h>
 

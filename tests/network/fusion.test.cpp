@@ -1,4 +1,4 @@
-#include "lockstep/network/fusion.hpp"
+#include "lockstep/network/layer_at.hpp"
 
 #include <doctest/doctest.h>
 

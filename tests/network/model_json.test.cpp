@@ -1,4 +1,4 @@
-#include "lockstep/network/model_json.hpp"
+#include "lockstep/network/layer_names.hpp"
 
 #include <doctest/doctest.h>
 

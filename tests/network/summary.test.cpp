@@ -1,4 +1,4 @@
-#include "lockstep/network/summary.hpp"
+#include "lockstep/network/layer_names.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // CheckpointManager with a model; which files are kept is tested in
 // tests/checkpoint/checkpoint_folder.test.cpp.
-#include "lockstep/saving/checkpoint_manager.hpp"
+#include "lockstep/saving/checkpoint.hpp"
 
 #include <doctest/doctest.h>
 

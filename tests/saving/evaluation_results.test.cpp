@@ -1,4 +1,4 @@
-#include "lockstep/saving/evaluation_results.hpp"
+#include "lockstep/saving/sidecar_evaluator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -19,7 +19,6 @@
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/checkpoint_manager.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"

@@ -13,7 +13,6 @@
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/optimizers/variable_filter.hpp"
 
 namespace lockstep_test {
 

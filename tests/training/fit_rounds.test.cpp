@@ -28,7 +28,7 @@
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/accuracies.hpp"
-#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"

@@ -12,7 +12,6 @@
 #include "lockstep/callbacks/log_file.hpp"
 #include "lockstep/callbacks/update_frequency.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"

@@ -12,7 +12,7 @@
 #include "lockstep/checkpoint/detail/checkpoint_header.hpp"
 #include "lockstep/checkpoint/detail/manifest.hpp"
 #include "lockstep/checkpoint/state_ranges.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"

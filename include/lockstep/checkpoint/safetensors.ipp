@@ -17,7 +17,6 @@
 #include "lockstep/core/file_format.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/json.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"

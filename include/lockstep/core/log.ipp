@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 

@@ -14,10 +14,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/scratch.hpp"
-#include "lockstep/data/source.hpp"
+#include "lockstep/data/stage.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 

@@ -14,7 +14,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -16,9 +16,8 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/concepts.hpp"
-#include "lockstep/data/gather.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
+#include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

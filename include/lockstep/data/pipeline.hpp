@@ -19,9 +19,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/order.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/sharding.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -14,8 +14,8 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/sharding.hpp"
+#include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -15,10 +15,9 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/gather.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

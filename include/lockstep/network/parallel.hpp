@@ -19,7 +19,6 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/merge.hpp"
-#include "lockstep/network/run_branches.hpp"
 #include "lockstep/network/sequential.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_at.hpp"
-#include "lockstep/network/layers_in_a_row.hpp"
+#include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

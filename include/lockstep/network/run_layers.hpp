@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_place.hpp"
 

@@ -16,7 +16,6 @@
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/layer_names.hpp"
-#include "lockstep/network/layers_in_a_row.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -18,7 +18,6 @@
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/optimizers/variable_filter.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

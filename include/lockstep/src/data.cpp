@@ -3,7 +3,7 @@
 
 #include "lockstep/core/buffer.ipp"
 #include "lockstep/core/cores.ipp"
-#include "lockstep/core/crc32c.ipp"
+#include "lockstep/core/crc.ipp"
 #include "lockstep/core/describe.ipp"
 #include "lockstep/core/exit_report.ipp"
 #include "lockstep/core/file_format.ipp"
@@ -15,7 +15,6 @@
 #include "lockstep/core/shape.ipp"
 #include "lockstep/core/text.ipp"
 #include "lockstep/core/trace.ipp"
-#include "lockstep/core/trace_span.ipp"
 #include "lockstep/core/zip.ipp"
 #include "lockstep/data/augmentation.ipp"
 #include "lockstep/data/cache.ipp"
@@ -23,7 +22,6 @@
 #include "lockstep/data/enumerate.ipp"
 #include "lockstep/data/files.ipp"
 #include "lockstep/data/filter.ipp"
-#include "lockstep/data/generator.ipp"
 #include "lockstep/data/joined_stages.ipp"
 #include "lockstep/data/pipeline.ipp"
 #include "lockstep/data/resized_batches.ipp"
@@ -35,8 +33,5 @@
 #include "lockstep/kernels/instruction_set.ipp"
 #include "lockstep/layers/initializers.ipp"
 #include "lockstep/network/layer_names.ipp"
-#include "lockstep/network/model_json.ipp"
-#include "lockstep/network/name_checks.ipp"
-#include "lockstep/network/summary.ipp"
 
 template class std::vector<lockstep::Element>;

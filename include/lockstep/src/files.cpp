@@ -32,7 +32,6 @@
 #include "lockstep/checkpoint/weights_file.ipp"
 #include "lockstep/datasets/csv.ipp"
 #include "lockstep/datasets/fixed_length_records.ipp"
-#include "lockstep/datasets/idx.ipp"
 #include "lockstep/datasets/image_decoders.ipp"
 #include "lockstep/datasets/image_folder.ipp"
 #include "lockstep/datasets/image_sets.ipp"

@@ -10,7 +10,7 @@
 #include "lockstep/collectives/reduction/combine.ipp"
 #include "lockstep/collectives/reduction/halves.ipp"
 #include "lockstep/collectives/reduction/reduce_share.ipp"
-#include "lockstep/data/gather.hpp"
+#include "lockstep/data/tensor.hpp"
 #include "lockstep/kernels/attention.hpp"
 #include "lockstep/kernels/average_pooling.hpp"
 #include "lockstep/kernels/bilinear.hpp"
@@ -46,7 +46,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/embedding.hpp"
-#include "lockstep/network/run_branches.hpp"
+#include "lockstep/network/branches.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 // (For lockstep.cpp, where other sources follow.)

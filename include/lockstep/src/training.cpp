@@ -2,11 +2,9 @@
 #define LOCKSTEP_SOURCE 1
 
 #include "lockstep/saving/checkpoint.ipp"
-#include "lockstep/saving/checkpoint_manager.ipp"
 #include "lockstep/saving/chief_file.ipp"
 #include "lockstep/saving/model_files.ipp"
 #include "lockstep/saving/predictor.ipp"
-#include "lockstep/saving/transfer.ipp"
 #include "lockstep/step/gradient_norms.ipp"
 #include "lockstep/step/replica_model.ipp"
 #include "lockstep/step/status_block.ipp"

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "lockstep/core/bad_sample.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 

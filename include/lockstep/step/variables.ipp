@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/variables.hpp"
 

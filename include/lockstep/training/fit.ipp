@@ -14,7 +14,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"

@@ -15,7 +15,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/network/layer_names.hpp"
-#include "lockstep/network/model_json.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/keras_layout.hpp"

@@ -7,7 +7,6 @@
 
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/profile.hpp"

@@ -12,7 +12,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/step/parts.hpp"

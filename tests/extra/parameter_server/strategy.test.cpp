@@ -26,7 +26,6 @@
 #include "lockstep/optimizers/schedules.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/checkpoint_manager.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/training/preemption_signals.hpp"

@@ -32,7 +32,6 @@
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/utf8.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

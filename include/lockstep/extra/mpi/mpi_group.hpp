@@ -21,7 +21,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"

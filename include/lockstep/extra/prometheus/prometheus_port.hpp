@@ -32,7 +32,6 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/resource_limits.hpp"
-#include "lockstep/core/signal_mask.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/wake_pipe.hpp"

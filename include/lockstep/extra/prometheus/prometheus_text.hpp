@@ -11,7 +11,6 @@
 
 #include "lockstep/callbacks/training.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/extra/records/tfrecord_file.hpp"
 #include "lockstep/extra/records/tfrecord_writer.hpp"

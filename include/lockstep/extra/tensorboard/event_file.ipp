@@ -9,7 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "lockstep/core/crc32.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/records/protobuf.hpp"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 #include "lockstep/step/updaters/all_reduce.hpp"
 #include "lockstep/step/updaters/early_ranges.hpp"

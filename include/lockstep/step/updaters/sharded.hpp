@@ -10,7 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 #include "lockstep/step/updaters/early_ranges.hpp"
 #include "lockstep/step/updaters/update_shares_of.hpp"

@@ -1,20 +1,37 @@
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
+#include "lockstep/core/crc32c_instruction.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
-
-#include "lockstep/core/crc32.hpp"
-#include "lockstep/core/crc32c_instruction.hpp"
 
 namespace ls = lockstep;
 
 namespace {
 
 std::uint32_t crc_of(std::string_view text, std::uint32_t previous = 0) {
+  return ls::crc32(std::as_bytes(std::span(text)), previous);
+}
+
+}  // namespace
+
+static_assert(ls::crc32({}) == 0);
+static_assert(ls::crc32(std::array<std::byte, 32>{}) == 0x190A55AD);
+
+TEST_CASE("crc32: known values, in one piece and in two") {
+  CHECK(crc_of("123456789") == 0xCBF43926);
+  CHECK(crc_of("The quick brown fox jumps over the lazy dog") == 0x414FA339);
+  CHECK(crc_of("56789", crc_of("1234")) == 0xCBF43926);
+}
+
+namespace {
+
+std::uint32_t crc32c_of(std::string_view text, std::uint32_t previous = 0) {
   return ls::crc32c(std::as_bytes(std::span(text)), previous);
 }
 
@@ -33,7 +50,7 @@ std::uint32_t slow_crc(std::span<const std::byte> bytes) {
 TEST_CASE("crc32c: test vectors of RFC 3720, B.4; that of 123456789 is e3069283" *
           doctest::test_suite("Keras: TensorBoard event file")) {
   CHECK(ls::crc32c({}) == 0);
-  CHECK(crc_of("123456789") == 0xE3069283);
+  CHECK(crc32c_of("123456789") == 0xE3069283);
   std::array<std::byte, 32> bytes{};
   CHECK(ls::crc32c(bytes) == 0x8A9136AA);
   bytes.fill(std::byte{0xFF});

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "lockstep/core/crc32.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/crc32c_instruction.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

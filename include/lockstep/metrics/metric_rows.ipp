@@ -1,11 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
-#include <utility>
 
-#include "lockstep/core/text.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
