@@ -6,9 +6,9 @@
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/csv_logger.hpp"
+#include "lockstep/callbacks/early_stopping.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
-#include "lockstep/callbacks/terminate_on_nan.hpp"
-#include "lockstep/checkpoint/training_end.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/policies/auto.hpp"

@@ -1,4 +1,4 @@
-#include "lockstep/callbacks/terminate_on_nan.hpp"
+#include "lockstep/callbacks/early_stopping.hpp"
 
 #include <doctest/doctest.h>
 

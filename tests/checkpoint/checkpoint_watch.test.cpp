@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/checkpoint_watch.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,7 @@
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
-#include "lockstep/checkpoint/training_end.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"

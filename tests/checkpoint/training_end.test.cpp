@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/training_end.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 
 #include <doctest/doctest.h>
 

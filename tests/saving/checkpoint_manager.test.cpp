@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/training_end.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/optimizers/sgd.hpp"

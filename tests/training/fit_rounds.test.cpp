@@ -19,7 +19,7 @@
 #include "golden/rounds.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/extra/elastic.hpp"
 #include "lockstep/layers/batch_normalization.hpp"

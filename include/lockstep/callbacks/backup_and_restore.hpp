@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/callbacks/save_frequency.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/callbacks/log_file.hpp"
-#include "lockstep/callbacks/update_frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"

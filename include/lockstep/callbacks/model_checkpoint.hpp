@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/callbacks/monitor.hpp"
-#include "lockstep/callbacks/save_frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"

@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/detail/checkpoint_header.hpp"
 #include "lockstep/checkpoint/detail/manifest.hpp"
-#include "lockstep/checkpoint/state_ranges.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"

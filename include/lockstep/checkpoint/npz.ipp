@@ -12,7 +12,7 @@
 
 #include "lockstep/checkpoint/inflate.hpp"
 #include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/checkpoint/widen.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_format.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/safetensors.hpp"
-#include "lockstep/checkpoint/widen.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_format.hpp"
 #include "lockstep/core/half.hpp"

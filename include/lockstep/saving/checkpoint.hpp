@@ -14,7 +14,7 @@
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/saving/chief_file.hpp"

@@ -13,7 +13,7 @@
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/saved_array.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/checkpoint_watch.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

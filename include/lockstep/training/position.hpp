@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/checkpoint/state_ranges.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -1,4 +1,5 @@
-#include "lockstep/callbacks/update_frequency.hpp"
+#include "lockstep/callbacks/frequency.hpp"
+#include "lockstep/core/error.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,6 +9,17 @@
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
+
+TEST_CASE("SaveFrequency: at epochs, or every n steps") {
+  const ls::SaveFrequency epochs, steps = 3;
+  CHECK(epochs.at_epoch());
+  CHECK_FALSE(epochs.at_step(3));
+  CHECK_FALSE(steps.at_epoch());
+  CHECK(steps.at_step(6));
+  CHECK_FALSE(steps.at_step(7));
+  CHECK_THROWS_AS((void)ls::SaveFrequency(-1), ls::ConfigurationError);
+}
+
 using lockstep_test::contains;
 using lockstep_test::message_of;
 

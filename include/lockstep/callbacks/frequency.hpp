@@ -1,4 +1,4 @@
-// When callbacks save.
+// How often a callback acts: saves, or writes metrics of batches.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,31 @@ class SaveFrequency {
 
  private:
   std::int64_t steps_;
+};
+
+/// When to write figures: at the end of every epoch alone, or every so many batches as well.
+class UpdateFrequency {
+ public:
+  static constexpr std::int64_t epoch = 0;
+  static constexpr std::int64_t batch = 1;
+
+  /// UpdateFrequency::epoch (0), UpdateFrequency::batch (1), or a number of batches. Throws
+  /// ConfigurationError when negative.
+  UpdateFrequency(std::int64_t batches = epoch) : batches_(batches) {
+    if (batches < 0)
+      throw ConfigurationError(
+          concat({"update_freq must be UpdateFrequency::epoch, UpdateFrequency::batch or a number "
+                  "of batches of at "
+                  "least 1, got ",
+                  batches}));
+  }
+  /// `batches_made` counts from 1.
+  [[nodiscard]] bool due(std::int64_t batches_made) const noexcept {
+    return batches_ > 0 && batches_made % batches_ == 0;
+  }
+
+ private:
+  std::int64_t batches_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

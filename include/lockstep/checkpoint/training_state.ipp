@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lockstep/checkpoint/state_ranges.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
