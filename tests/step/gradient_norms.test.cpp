@@ -1,4 +1,4 @@
-#include "lockstep/step/gradient_norms.hpp"
+#include "lockstep/step/variables.hpp"
 
 #include <doctest/doctest.h>
 

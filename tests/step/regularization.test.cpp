@@ -1,4 +1,4 @@
-#include "lockstep/step/regularization.hpp"
+#include "lockstep/step/workspace.hpp"
 
 #include <doctest/doctest.h>
 

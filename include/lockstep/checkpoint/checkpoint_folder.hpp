@@ -102,7 +102,7 @@ class CheckpointFolder {
   [[nodiscard]] std::optional<FoundCheckpoint> newest(
       std::optional<std::uint64_t> expected = {}) const;
 
-  /// Say that training begins (or goes on), or has ended: see mark_training. They throw Error
+  /// Say that training begins (or goes on), or has ended: see mark_training_ended. They throw Error
   /// naming the path.
   void begin() const;
   void finish() const;

@@ -2,12 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <span>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/trace.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 

@@ -12,7 +12,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/batch_loader.hpp"
-#include "lockstep/step/replica_batch.hpp"
+#include "lockstep/step/replica_model.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 

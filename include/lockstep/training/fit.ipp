@@ -16,7 +16,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/non_finite.hpp"
-#include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/training/accumulation.hpp"
 #include "lockstep/training/agreement.hpp"

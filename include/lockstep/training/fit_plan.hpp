@@ -16,7 +16,7 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/data/tensor.hpp"
-#include "lockstep/step/data_sizes.hpp"
+#include "lockstep/step/program.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/position.hpp"
 #include "lockstep/training/worker_data.hpp"

@@ -11,7 +11,6 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/step/program.hpp"
-#include "lockstep/step/update_shares.hpp"
 #include "lockstep/step/variables.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 

@@ -10,7 +10,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/data/sharding.hpp"
-#include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/training/adapt.ipp"

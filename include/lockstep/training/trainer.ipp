@@ -14,7 +14,7 @@
 #include "lockstep/data/resized_batches.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
-#include "lockstep/step/updaters/update_shares_of.hpp"
+#include "lockstep/step/updaters/sharded.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/compile_rules.hpp"
