@@ -1,8 +1,6 @@
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/core/error.hpp"
 
 #include <doctest/doctest.h>
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
+#include "lockstep/core/error.hpp"
 #include "support/model_testing.hpp"
 #include "support/skip.hpp"
 #include "support/temporary_folder.hpp"
@@ -280,31 +279,4 @@ TEST_CASE("file: a check sees the beginning and the size before memory is taken 
       "bytes, and at most 100 are expected of a list"));
   ls::write_file_atomically(folder.path("f"), some_bytes(100));
   CHECK(ls::read_file(folder.path("f"), ls::at_most(100, "a list")) == some_bytes(100));
-}
-
-TEST_CASE("byte parts: none, one or several, where they are") {
-  CHECK(ls::ByteParts{}.size() == 0);
-  CHECK(ls::ByteParts{}.begin() == ls::ByteParts{}.end());
-  const auto first = some_bytes(5), second = some_bytes(0), third = some_bytes(7, 2);
-  ls::ByteParts parts(first);
-  CHECK(parts.size() == 5);
-  parts.add(second);
-  parts.add(third);
-  CHECK(parts.size() == 12);
-  REQUIRE(std::distance(parts.begin(), parts.end()) == 3);
-  CHECK(parts.begin()->data() == first.data());
-  CHECK((parts.begin() + 2)->data() == third.data());
-}
-
-TEST_CASE("byte parts: a copy replaces what was there, in its memory where that is enough") {
-  const auto large = some_bytes(std::size_t{5} << 20), small = some_bytes(9, 2);
-  std::vector<std::byte> bytes;
-  ls::detail::copy_bytes(large, bytes);
-  CHECK(bytes == large);
-  const std::byte* const memory = bytes.data();
-  ls::detail::copy_bytes(small, bytes);
-  CHECK(bytes == small);
-  ls::detail::copy_bytes(large, bytes);
-  CHECK(bytes == large);
-  CHECK(bytes.data() == memory);
 }

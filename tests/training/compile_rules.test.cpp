@@ -1,4 +1,4 @@
-#include "lockstep/training/compile_rules.hpp"
+#include "lockstep/training/trainer.hpp"
 
 #include <doctest/doctest.h>
 

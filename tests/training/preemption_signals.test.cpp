@@ -1,4 +1,4 @@
-#include "lockstep/training/preemption_signals.hpp"
+#include "lockstep/training/fit_requests.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "lockstep/training/saved_arrays.hpp"
+#include "lockstep/training/model_state.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/training/saved_data.hpp"
+#include "lockstep/training/fit_state.hpp"
 
 #include <doctest/doctest.h>
 

@@ -21,7 +21,7 @@
 
 #include <utility>
 
-#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"

@@ -12,7 +12,6 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
-#include "lockstep/training/array_options.hpp"
 #include "lockstep/training/fit_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -36,7 +36,6 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/one_device.hpp"
-#include "lockstep/training/array_options.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/loops.hpp"

@@ -20,7 +20,6 @@
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
-#include "lockstep/training/all_slots.hpp"
 #include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -1,9 +1,12 @@
 // One pass over a dataset in inference: evaluate and validation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
@@ -95,6 +98,65 @@ StatusBlock evaluate_pass(const Parts<T>& parts, BatchLoader<T>& data,
   replica.collective().all_reduce(status.values(), ReduceOp::sum);
   replica.team_lead([&] { hooks->end(status); });
   return status;
+}
+
+/// Calls the on_predict_batch_* hooks.
+class PredictHooks {
+ public:
+  /// `place`: that of the pass.
+  PredictHooks(Training& training, CallbackHooks& callbacks, const Activity& place)
+      : training_(training), callbacks_(callbacks), place_(place) {}
+
+  void batch_begin(std::int64_t batch) {
+    place_.step = batch;
+    call_hooks(callbacks_, place_, [&] { callbacks_.on_predict_batch_begin(training_, batch); });
+  }
+  void batch_end(std::int64_t batch) {
+    call_hooks(callbacks_, place_, [&] { callbacks_.on_predict_batch_end(training_, batch); });
+  }
+
+ private:
+  Training& training_;
+  CallbackHooks& callbacks_;
+  Activity place_;
+};
+
+/// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps`
+/// batches, and appends the rows of all ranks to `rows`, in the order of the dataset. The first
+/// replica of a process has `rows` and `hooks`, the others pass null pointers and only take part.
+/// Returns the number of batches.
+template <class T>
+std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data,
+                          const std::optional<std::int64_t>& steps, std::vector<T>* rows,
+                          PredictHooks* hooks) {
+  const std::size_t outputs = parts.program.layout().outputs;
+  const std::size_t positions = parts.program.layout().positions;
+  const std::size_t columns = positions * outputs;
+  AnyCollective& collective = parts.replica.collective();
+  const auto ranks = static_cast<std::size_t>(collective.size());
+  std::vector<T> mine, all;
+  data.begin({.seed = parts.variables.seed, .number = 0});
+  std::int64_t step = 0;
+  for (; (!steps || step < *steps) && data.next(); ++step) {
+    if (hooks != nullptr) hooks->batch_begin(step);
+    forward_batch(parts, data, true);
+    // The largest part has rank 0; the gathered parts are padded to it.
+    const std::size_t batch = data.batch_size();
+    const std::size_t largest = (batch + ranks - 1) / ranks;
+    mine.assign(largest * columns, T(0));
+    const auto y = parts.workspace.predictions();
+    for (std::size_t row = 0; row < y.samples(); ++row)  // those of a sample one after the other
+      for (std::size_t f = 0; f < outputs; ++f) mine[row * outputs + f] = y(row, f);
+    all.resize(ranks * mine.size());
+    collective.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    if (rows == nullptr) continue;
+    for (std::size_t position = 0; position < batch; ++position) {
+      const T* const row = all.data() + ((position % ranks) * largest + position / ranks) * columns;
+      rows->insert(rows->end(), row, row + columns);
+    }
+    hooks->batch_end(step);
+  }
+  return step;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -18,7 +18,6 @@
 #include "lockstep/training/fit.ipp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/loops.hpp"
-#include "lockstep/training/predict.ipp"
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 

@@ -1,14 +1,17 @@
-// A profile of training: a table for each epoch, and a Chrome trace.
+// Where the time of a fit goes (FitOptions::profile).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/trace.hpp"
+#include "lockstep/training/fit.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -56,6 +59,40 @@ std::string write_profile(const Profile& profile, const std::string& path, int w
 /// Writes the profile of a training that has ended, and says so. A file that cannot be written is a
 /// warning: the result of the training must not be lost for it.
 void finish_profile(const Profile& profile, const std::string& path, int worker);
+
+template <class T>
+class FitProfile final : public FitPart<T> {
+ public:
+  explicit FitProfile(FitState<T>& fit)
+      : fit_(fit),
+        profile_(fit.trainer.program().names().layers, fit.trainer.strategy().local_replicas()) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "profile"; }
+
+  void begin(FitRank<T>& rank) override {
+    rank.trace = &profile_.trace(rank.replica.local_rank());
+    rank.call_back([&] {
+      if (!std::exchange(has_checked_path_, true))
+        write_profile(profile_, fit_.options.profile, worker());
+    });
+  }
+  void end_epoch(FitRank<T>& rank) override {
+    if (rank.is_leader && fit_.is_chief())
+      log_line(profile_table(profile_, rank.epoch, rank.steps, rank.duration));
+    rank.trace->clear_totals();
+  }
+  void left(FitRank<T>& rank, const FitEnd& end) override {
+    if (rank.is_leader && !end.leaves_world)
+      finish_profile(profile_, fit_.options.profile, worker());
+  }
+
+ private:
+  [[nodiscard]] int worker() const { return fit_.trainer.strategy().worker_index(); }
+
+  FitState<T>& fit_;
+  Profile profile_;
+  bool has_checked_path_ = false;
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

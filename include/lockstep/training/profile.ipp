@@ -3,11 +3,9 @@
 #include <chrono>
 #include <filesystem>
 #include <span>
-#include <string_view>
 
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/profile.hpp"
 

@@ -28,7 +28,7 @@
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"
-#include "lockstep/training/preemption_signals.hpp"
+#include "lockstep/training/fit_requests.hpp"
 #include "support/any_optimizer.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"

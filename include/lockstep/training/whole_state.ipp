@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/core/text.hpp"
-#include "lockstep/training/replica_checksums.hpp"
+#include "lockstep/training/whole_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,15 +1,24 @@
-// The state of a model's optimizer in Keras's files: taken from a training state, and put back.
+// A model in Keras's files: the places of its variables, and the state of its optimizer, taken from
+// a training state and put back.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "lockstep/checkpoint/keras_layout.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/network/layer_names.hpp"
 #include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The places of the variables in the .weights.h5 file of the model that Keras's user would write:
+/// a Sequential inside a Sequential is one, and the layers of Residual, Parallel, Repeat and
+/// TiedHead are those of a functional model, without a place of their own, by their distance to the
+/// output as Keras orders them. Layers are numbered by class. Empty when there are no layers.
+[[nodiscard]] KerasLayout keras_layout_of(std::span<const LayerInfo> layers);
 
 /// The state that Keras's optimizer would have in place of this one's in a state of `model`;
 /// without a name where Keras has none like it, or the model does not tell its layers. (As in
@@ -38,5 +47,5 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/training/keras_optimizer.ipp"
+#include "lockstep/training/keras_files.ipp"
 #endif

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-#include "lockstep/training/preemption_signals.hpp"
+#include "lockstep/training/fit_requests.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,5 +1,5 @@
 // That fit compares them is shown in tests/training/workers.test.cpp.
-#include "lockstep/training/replica_checksums.hpp"
+#include "lockstep/training/whole_state.hpp"
 
 #include <doctest/doctest.h>
 
