@@ -37,7 +37,5 @@
 #include "lockstep/datasets/token_shard.ipp"
 #include "lockstep/extra/records/example.ipp"
 #include "lockstep/extra/records/tfrecord_file.ipp"
-#include "lockstep/extra/records/tfrecord_writer.ipp"
 #include "lockstep/extra/records/tfrecords.ipp"
-#include "lockstep/extra/tensorboard/event_file.ipp"
 #include "lockstep/extra/tensorboard/tensorboard.ipp"

@@ -1,4 +1,4 @@
-#include "lockstep/extra/prometheus/prometheus_file.hpp"
+#include "lockstep/extra/prometheus/prometheus.hpp"
 
 #include <doctest/doctest.h>
 

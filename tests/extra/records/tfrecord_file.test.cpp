@@ -15,7 +15,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/extra/records/example.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
-#include "lockstep/extra/records/tfrecord_writer.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 

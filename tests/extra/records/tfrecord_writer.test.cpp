@@ -1,4 +1,4 @@
-#include "lockstep/extra/records/tfrecord_writer.hpp"
+#include "lockstep/extra/records/tfrecord_file.hpp"
 
 #include <doctest/doctest.h>
 

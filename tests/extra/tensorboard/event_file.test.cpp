@@ -1,4 +1,4 @@
-#include "lockstep/extra/tensorboard/event_file.hpp"
+#include "lockstep/extra/tensorboard/tensorboard.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
