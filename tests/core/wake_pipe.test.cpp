@@ -1,4 +1,4 @@
-#include "lockstep/core/wake_pipe.hpp"
+#include "lockstep/core/thread.hpp"
 
 #include <doctest/doctest.h>
 #include <poll.h>

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
 namespace lockstep_test {

@@ -44,6 +44,12 @@ struct RowsAndExtents {
   [[nodiscard]] RowsAndExtents channels_last() const;
 };
 
+/// "from_tensor_slices: every sample needs one target, got 3 samples (3, 2) and 4 targets (4)"
+[[noreturn, gnu::cold]] void throw_other_rows(const char* needed,
+                                              const std::vector<std::size_t>& samples,
+                                              const char* things,
+                                              const std::vector<std::size_t>& shape);
+
 }  // namespace detail
 
 /// A constant array of [rows x sample shape], row-major: the elements of one sample are contiguous.

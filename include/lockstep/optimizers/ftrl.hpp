@@ -13,7 +13,6 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -19,7 +19,6 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -28,7 +28,6 @@
 #include "lockstep/data/sharding.ipp"
 #include "lockstep/data/stage.ipp"
 #include "lockstep/data/tensor.ipp"
-#include "lockstep/data/tensor_slices.ipp"
 #include "lockstep/data/window.ipp"
 #include "lockstep/kernels/instruction_set.ipp"
 #include "lockstep/layers/initializers.ipp"

@@ -24,8 +24,8 @@
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/step/constraints.hpp"
 #include "lockstep/step/program.hpp"
-#include "lockstep/step/variable_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -18,7 +18,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sum_of_squares.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/synchronization.hpp"

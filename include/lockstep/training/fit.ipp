@@ -25,7 +25,6 @@
 #include "lockstep/training/loops.hpp"
 #include "lockstep/training/model_training.hpp"
 #include "lockstep/training/profile.hpp"
-#include "lockstep/training/rank_times.hpp"
 #include "lockstep/training/recovery.ipp"
 #include "lockstep/training/whole_state.hpp"
 

@@ -28,7 +28,6 @@
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/model_training.hpp"
-#include "lockstep/training/position.hpp"
 #include "lockstep/training/recovery.hpp"
 #include "lockstep/training/trainer.hpp"
 

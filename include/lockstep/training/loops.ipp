@@ -12,7 +12,6 @@
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
-#include "lockstep/training/adapt.ipp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate.ipp"
 #include "lockstep/training/fit.ipp"

@@ -27,7 +27,6 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
-#include "lockstep/core/wake_pipe.hpp"
 #include "lockstep/extra/elastic/detail/talk.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/extra/elastic/membership.hpp"

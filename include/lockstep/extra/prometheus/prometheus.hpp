@@ -39,7 +39,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/traffic.hpp"
-#include "lockstep/core/wake_pipe.hpp"
 #include "lockstep/net/listener.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -33,7 +33,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
-#include "lockstep/core/wake_pipe.hpp"
 #include "lockstep/net/socket.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lockstep/step/variable_options.hpp"
+#include "lockstep/step/constraints.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
