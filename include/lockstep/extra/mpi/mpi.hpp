@@ -211,8 +211,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 ///     mpirun -n 4 ./trainer
 ///
-/// with `MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster())` in the program (see
-/// extra/mpi/mpi_cluster.hpp), or with a TF_CONFIG that says the same as mpirun.
+/// with `MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster())` in the program, or with
+/// a TF_CONFIG that says the same as mpirun.
 ///
 /// Sums are formed in the MPI library's order, which is not Partition's: the promise of equal bits
 /// between this collective and the others does not hold. All ranks hold the same bits if the

@@ -463,7 +463,7 @@ inline void OnnxBranches::end() {
   masks_of_outputs_.push_back(graph_.mask());
 }
 
-/// See merged_mask in network/run_branches.hpp.
+/// See merged_mask in network/branches.hpp.
 inline std::string OnnxBranches::merged_mask() {
   std::vector<std::string>& masks = masks_of_outputs_;
   std::sort(masks.begin(), masks.end());
