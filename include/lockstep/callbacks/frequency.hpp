@@ -9,7 +9,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// When to save: at the end of every epoch, or every so many steps.
+/// When to save: at the end of every epoch, or every n steps.
 class SaveFrequency {
  public:
   static constexpr std::int64_t epoch = 0;
@@ -31,7 +31,7 @@ class SaveFrequency {
   std::int64_t steps_;
 };
 
-/// When to write figures: at the end of every epoch alone, or every so many batches as well.
+/// When to write figures: at the end of every epoch alone, or every n batches as well.
 class UpdateFrequency {
  public:
   static constexpr std::int64_t epoch = 0;

@@ -1,4 +1,4 @@
-// Folders of numbered checkpoints: written, watched, and the file that says that training has ended.
+// Folders of numbered checkpoints: written, watched, and marked when training has ended.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct CheckpointManagerOptions {
   std::string directory;
   std::optional<std::int64_t> max_to_keep = 5;  ///< nullopt keeps all
   std::optional<double> keep_checkpoint_every_n_hours =
-      std::nullopt;  ///< of those that are deleted, keep one in so many hours
+      std::nullopt;  ///< of those that are deleted, keep one every n hours
   /// Least number of updates between two saves.
   std::optional<std::int64_t> checkpoint_interval = std::nullopt;
   /// Of the files: ckpt-1, ckpt-2, ...

@@ -80,7 +80,7 @@ class BackgroundTask {
   std::future<void> result_;
 };
 
-/// Writes snapshots to a file, one after the other, on a thread of its own (Task is BackgroundTask,
+/// Writes snapshots to a file, one after the other, on a separate thread (Task is BackgroundTask,
 /// or a test's). Only one thread may call the members.
 template <class Task = BackgroundTask>
 class SnapshotWriter {

@@ -29,7 +29,7 @@ struct TrainingState {
   /// them; then, with accumulated_steps, sums of gradients.
   std::vector<SavedArray> slots;
   std::int64_t iterations = 0;         ///< optimizer updates made
-  double learning_rate = 0;            ///< in force
+  double learning_rate = 0;            ///< the current one
   double previous_learning_rate = 0;   ///< of the last update; 0: not known
   std::int64_t accumulated_steps = 0;  ///< since the last update, whose gradients are in slots
   double accumulated_rows = 0;         ///< of these steps, on all ranks

@@ -42,7 +42,7 @@ class KnownLogPlace {
   }
 
  private:
-  std::recursive_mutex mutex_{};  // what finds the place may write a line of its own
+  std::recursive_mutex mutex_{};  // what finds the place may write a line itself
   LogPlace place_{};
   LogPlace (*find_)() = nullptr;  // until it has been asked
 };

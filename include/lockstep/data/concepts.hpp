@@ -17,7 +17,7 @@ inline constexpr std::int64_t unknown_cardinality = -2;
 
 /// Names one pass over a dataset.
 struct Iteration {
-  std::uint64_t seed = 0;   ///< the run's seed (the chief's), for what has no seed of its own
+  std::uint64_t seed = 0;   ///< the run's seed (the chief's), for what has no own seed
   std::int64_t number = 0;  ///< 0 for the first pass; a shuffle that reshuffles depends on it
 };
 
@@ -70,7 +70,7 @@ concept ReadableDataset =
 ///     the batch after that many, or to the end when there are fewer.
 /// Optional:
 ///  9. `auto_shard_policy()`: an AutoShardPolicy; default automatic.
-/// 10. `prefetch_size()`: how many batches each rank may read ahead on a thread of its own; default
+/// 10. `prefetch_size()`: how many batches each rank may read ahead on a separate thread; default
 ///     0.
 /// 11. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file. The other
 ///     members are then called on a copy that has only one worker's files, before training too.
@@ -130,7 +130,7 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 ///     empty() when there are no targets or the caller wants none. The padding of the views need
 ///     not be written.
 /// Optional:
-///  5. `index(i)`: the global number of sample i in [0, size()), when it is another one than i.
+///  5. `index(i)`: the global number of sample i in [0, size()), when it is not i.
 ///     read() is then given these numbers. Random augmentation and dropout are keyed by them.
 ///  6. `num_files()` and `shard_files(num_shards, index)`, together: the source has files, and
 ///     keeps the files i with i % num_shards == index. Neither needs a file to be there.

@@ -471,7 +471,7 @@ class Pipeline : public PipelinePass<S> {
     return then(Batch<S>(stage_, size, drop_remainder));
   }
 
-  /// Each rank reads up to `buffer_size` batches ahead on a thread of its own, while the step
+  /// Each rank reads up to `buffer_size` batches ahead on a separate thread, while the step
   /// before them runs; autotune: 2. Worth a core where reading takes long (map with much work,
   /// files). Results stay the same. Functions given to map run on that thread. Throws
   /// ConfigurationError unless buffer_size is autotune or in [0, 1024].

@@ -319,7 +319,7 @@ void copy_features(TensorView<T> from, TensorView<T> to, std::size_t begin) noex
     std::copy_n(from.feature(f), from.samples(), to.feature(begin + f));
 }
 
-/// The pass of a sample that a stage over AnyStage makes of others: another one than theirs.
+/// The pass of a sample that a stage over AnyStage makes of others: not theirs.
 [[nodiscard]] constexpr std::uint64_t rekeyed(std::uint64_t pass, std::string_view stage) noexcept {
   std::uint64_t tag = 0;
   for (const char letter : stage) tag = tag << 5 ^ tag >> 59 ^ static_cast<std::uint64_t>(letter);

@@ -54,7 +54,7 @@ struct CsvHeader {
   std::string name;  ///< of the errors
   CsvOptions options;
   std::vector<std::string> columns = {};
-  std::string hint = {};  ///< for errors: when the separator seems to be another one
+  std::string hint = {};  ///< for errors: when the separator seems to be a different one
 
   /// Throws DataError for a text of a known kind that is no table, ConfigurationError for a
   /// separator that cannot be one.

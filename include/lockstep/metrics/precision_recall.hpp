@@ -73,7 +73,7 @@ struct YesRule {
 };
 
 /// Precision, or Recall. An answer is yes if the output is above the threshold, and should be if
-/// its target is not 0. The outputs of a row are answers of their own; a class label is taken as a
+/// its target is not 0. The outputs of a row are separate answers; a class label is taken as a
 /// one-hot vector.
 template <bool IsPrecision>
 struct RightAnswers {

@@ -281,7 +281,7 @@ class ModelVariables {
   /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
   /// reads and sends it to the others, so that the folder need not be shared (with parameter
   /// servers, each process reads it). The file's learning
-  /// rate is in force then, whatever compile was given; variables, loss, metrics and the
+  /// rate is used then, whatever compile was given; variables, loss, metrics and the
   /// optimizer's other options must be the same (where they are not, load_weights takes the
   /// variables alone). Throws, on every worker, DataError when the file cannot be read or is
   /// damaged, and ConfigurationError naming the difference when it belongs to another model;
@@ -326,7 +326,7 @@ class ModelVariables {
     return detail::parameters_crc32c(trainer());
   }
 
-  /// The seed in force: the chief's.
+  /// The seed in use: the chief's.
   [[nodiscard]] std::uint64_t seed() const noexcept { return detail::seed_of(trainer()); }
   [[nodiscard]] double learning_rate() const { return detail::learning_rate_of(trainer()); }
   /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
@@ -360,7 +360,7 @@ class ModelVariables {
 
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without a loop of its own does not pay for
+/// Model::on; in model/own_loop.hpp, so that a program without its own loop does not pay for
 /// it.
 template <class Model>
 struct OnReplica;

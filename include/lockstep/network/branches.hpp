@@ -50,7 +50,7 @@ struct MergeCalls {
   T minimum = ForwardPass<T>::no_minimum;  ///< forward leaves nothing below it in the sum
 };
 
-/// Whether the branch's output has an array of its own.
+/// Whether the branch's output has its own array.
 [[nodiscard]] constexpr bool keeps_output(const Branch& branch) {
   return branch.computes && !branch.writes_sum;
 }

@@ -119,7 +119,7 @@ struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   }
 
   /// Throws ConfigurationError, naming the layers, unless files of weights can hold their names:
-  /// each layer needs a name of its own, and so does each of its variables.
+  /// each layer needs its own name, and so does each of its variables.
   template <class In>
   static void check_names() {
     detail::check_names(Base::template layers<In>);

@@ -110,14 +110,14 @@ struct Clipping {
 struct Averaging {
   bool is_on = false;
   double momentum = 0.99;
-  std::int64_t overwrite_frequency = 0;  ///< after so many updates each: w = average; 0: never
+  std::int64_t overwrite_frequency = 0;  ///< w = average after every n updates; 0: never
 };
 
 struct UpdateRules {
   std::optional<LearningRate> schedule;  ///< if the learning rate is not set, but follows one
   Clipping clipping;
   Averaging averaging;
-  std::int64_t accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t accumulation_steps = 1;  ///< steps whose gradients make one update
   bool whole_variables = false;         ///< the optimizer is called once for each variable
   std::vector<VariableRule> variables;  ///< one for each that is trained; empty: as by default
 };

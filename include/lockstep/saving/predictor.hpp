@@ -91,7 +91,7 @@ class Inference {
 ///
 /// Outputs are those of Model::predict, bit for bit, on the same instruction set, but for layers
 /// that draw random numbers in inference. Calls with spans allocate nothing once there have been
-/// calls with as many samples on as many threads, up to 16: the memory of so many calls is kept.
+/// calls with as many samples on as many threads, up to 16: the memory of that many calls is kept.
 ///
 ///     const ls::Predictor<Net> net("net.safetensors");
 ///     const std::vector<float> y = net.predict_row(x);

@@ -132,7 +132,7 @@ struct SidecarEvaluatorOptions {
   std::string results = {};
   /// Batches of an evaluation; default: until the data ends.
   std::optional<std::int64_t> steps = std::nullopt;
-  /// It ends after so many evaluations; the rows that `results` had count, too.
+  /// Stop after this many evaluations, including the rows already in `results`.
   std::optional<std::int64_t> max_evaluations = std::nullopt;
   std::chrono::milliseconds poll_interval = std::chrono::seconds(1);
   /// How long to wait for the next checkpoint.
@@ -167,7 +167,7 @@ class EvaluationLoop {
 
 }  // namespace detail
 
-/// The evaluator task of a cluster, as tf.keras.utils.SidecarEvaluator: a process of its own
+/// The evaluator task of a cluster, as tf.keras.utils.SidecarEvaluator: a separate process
 /// (`cluster_from_environment().is_evaluator()`) that evaluates each checkpoint of a training once,
 /// so that the workers need not stop for it. The model has the same network, loss, optimizer and
 /// metrics as the one that is trained, under OneDeviceStrategy or MirroredStrategy.

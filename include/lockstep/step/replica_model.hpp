@@ -68,7 +68,7 @@ template <class L, class T>
 concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
                                       std::span<double>, TensorView<T>>;
 
-/// How many target values a loss wants for a row of so many outputs; nothing where it does not
+/// How many target values a loss wants for a row with this many outputs; nothing where it does not
 /// tell, as a function. (All losses want a fixed number, or one that grows with the outputs.)
 template <class L>
 [[nodiscard]] constexpr std::optional<std::size_t> wanted_targets(std::size_t outputs) {
@@ -102,7 +102,7 @@ template <class L>
 /// same ones in the same order, a rank without samples too, and ends its loop at the same step. So
 /// is gradients, where a layer sums over ranks (`synchronized` BatchNormalization,
 /// ActivityRegularization). The bits are those of fit on the same batches. (Not with
-/// gradient_accumulation_steps: parameters change with the last call of so many, but gradients are
+/// gradient_accumulation_steps: parameters change with the last of these calls, but gradients are
 /// reduced in each, since the model may be saved between them.) Nothing is allocated once the
 /// largest batch has been seen.
 ///
@@ -169,7 +169,7 @@ class ReplicaModel {
   [[nodiscard]] Logs evaluation();
 
   /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that
-  /// this model can be the loss of another one, as the discriminator is the generator's.
+  /// this model can be the loss of another model, as the discriminator is the generator's.
   /// @code
   /// generator.minimize(noise, [&](auto fake, auto, auto losses, auto gradient) {
   ///   discriminator.input_gradient({.x = fake}, looks_real, losses, gradient);

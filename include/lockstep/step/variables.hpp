@@ -53,8 +53,8 @@ class GradientNorms {
           kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
   }
 
-  /// The sum of squares of what lies in elements [begin, begin + size), as far as this can be told
-  /// without the others: for ranks that have a part of the gradients each.
+  /// The sum of squares of what lies in elements [begin, begin + size), without what other ranks
+  /// have: for ranks that have a part of the gradients each.
   template <class T>
   [[nodiscard]] double squares_in(std::span<const T> gradients, std::size_t begin,
                                   std::size_t size) const {
@@ -127,7 +127,7 @@ class UpdateShares {
 /// Gives memory, of zeros.
 using Allocate = FunctionRef<Buffer(std::size_t bytes)>;
 
-/// Draws the initial values. Each variable has a random stream of its own, so that its values
+/// Draws the initial values. Each variable has its own random stream, so that its values
 /// depend on the seed and on its place in the model alone.
 template <class T>
 void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices,
@@ -162,7 +162,7 @@ class Variables {
   [[nodiscard]] std::span<const Arena<T>> slots() const noexcept { return slots_; }
   [[nodiscard]] std::span<Arena<T>> slots() noexcept { return slots_; }
 
-  /// With rounds, a rank has variables of its own, equal to those of the others after a meeting:
+  /// With rounds, a rank has its own variables, equal to those of the others after a meeting:
   /// all but the slots of the optimizer.
   [[nodiscard]] const Synchronization& synchronization() const noexcept { return synchronization_; }
   [[nodiscard]] bool is_in_rounds() const noexcept { return synchronization_.is_in_rounds(); }
@@ -213,7 +213,7 @@ class Variables {
   /// made.
   std::int64_t revision = 0;
 
-  /// The gradients of so many steps make an update: a window of steps.
+  /// The number of steps whose gradients make one update: a window of steps.
   [[nodiscard]] std::int64_t accumulation_steps() const noexcept { return accumulation_steps_; }
   /// Of the open window, the steps whose gradients are in accumulated(), reduced over all ranks,
   /// and the rows of these.

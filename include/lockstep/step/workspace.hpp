@@ -135,8 +135,8 @@ class Workspace {
   /// As it was before the step that has begun and not ended.
   [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 
-  /// Makes room for a batch of `samples` and sets the views below; each target has so many weights
-  /// behind it. Allocates only when no batch was as large before.
+  /// Makes room for a batch of `samples`, with `weight_size` weights behind each target, and sets
+  /// the views below. Allocates only when no batch was as large before.
   void resize(std::size_t samples, std::size_t weight_size = 0);
   /// Where a batch may be read to, sample by sample.
   [[nodiscard]] BatchViews<T> batch() const noexcept { return {own_x_, batch_targets_}; }
@@ -164,7 +164,7 @@ class Workspace {
   /// all rows count.
   [[nodiscard]] std::span<const T> weights();
   /// After weights(), which gave `counted`: how much each row weighs in the loss and in weighted
-  /// metrics; empty where no row has a weight of its own. It is that of its sample times that of
+  /// metrics; empty where no row has its own weight. It is that of its sample times that of
   /// its class in `class_weight`: the target, or the place of the largest of several; a class that
   /// is not in the list has 1.
   [[nodiscard]] std::span<const T> sample_weights(std::span<const T> counted,

@@ -488,7 +488,7 @@ void fit_on(FitState<T>& fit, AnyReplica& replica) {
   }
 }
 
-/// Repeats the loop for as long as it survives the loss of a worker, or goes on with another one.
+/// Repeats the loop for as long as it survives the loss of a worker, or goes on with a new one.
 /// Throws Preempted when the fit was: thrown on a replica, a strategy would take it for the failure
 /// of this worker, and tell the others.
 template <class T>

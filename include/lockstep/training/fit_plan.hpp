@@ -39,7 +39,7 @@ struct TrainingPosition {
   std::vector<double> running{};  ///< the sums, as StatusBlock::saved(); empty for none
   bool is_epoch_open = false;     ///< the epoch before this one is not completed
 
-  /// Training has come to its end. (Sums before the first step of an epoch are those of no step, in
+  /// Training has ended. (Sums before the first step of an epoch are those of no step, in
   /// which all have agreed to stop.)
   [[nodiscard]] bool has_ended() const {
     return step == 0 && !running.empty() && running[StatusBlock::stop] > 0;

@@ -15,7 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Within that second, further signals count as the first one: a Ctrl-C under `timeout`, for
 /// example, comes twice. Signals that the program ignores stay ignored: SIGINT in a background job
 /// of a shell, SIGHUP under nohup. SIGUSR1, which Slurm sends before a job's time is over, is left
-/// to a program that has a handler of its own for it.
+/// to a program that has its own handler for it.
 ///
 /// The last one to go restores the former handlers, and a signal that was not answered is then
 /// delivered to them.

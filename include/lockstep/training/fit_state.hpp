@@ -42,7 +42,7 @@ struct SavedData {
   std::string pipeline = {};
   std::vector<double> class_weight = {};
 
-  /// Reads at most 16 samples, and none where each worker has data of its own.
+  /// Reads at most 16 samples, and none where each worker has its own data.
   [[nodiscard]] static SavedData of(const AnyDataset& train, const FitPlan& plan) {
     SavedData data{.class_weight = plan.class_weight};
     if (plan.steps_may_differ) return data;
@@ -106,7 +106,7 @@ struct SavedDifferences {
   else if (has_other_samples)
     add(concat({"training data with the checksum ", hex(saved.samples_checksum)}), "",
         hex(mine.checksum));
-  // Another batch size makes another number of steps, and has a message of its own.
+  // Another batch size makes another number of steps, and has its own message.
   const bool has_other_batch = differ(saved.global_batch, mine.batch);
   if (differ(saved.epoch_steps, mine.epoch_steps) && !has_other_batch)
     add(saved.epoch_steps, " steps an epoch", mine.epoch_steps);
@@ -171,7 +171,7 @@ struct FitState {
   [[nodiscard]] Requests requests_of(bool leader) const {
     if (!leader) return {};
     Requests next = requests.next();
-    // A fit within another one has no way to another world: the outer one takes a newcomer in.
+    // A fit within a fit cannot change worlds: the outer one takes a newcomer in.
     next.regroup = !is_nested && elastic_world() != nullptr && elastic_world()->has_newcomer();
     return next;
   }

@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The places of the variables in the .weights.h5 file of the model that Keras's user would write:
 /// a Sequential inside a Sequential is one, and the layers of Residual, Parallel, Repeat and
-/// TiedHead are those of a functional model, without a place of their own, by their distance to the
+/// TiedHead are those of a functional model, without their own place, by their distance to the
 /// output as Keras orders them. Layers are numbered by class. Empty when there are no layers.
 [[nodiscard]] KerasLayout keras_layout_of(std::span<const LayerInfo> layers);
 
@@ -33,7 +33,7 @@ template <class T>
 
 struct TakenOptimizer {
   bool is_taken = false;
-  std::string text{};  ///< what is in force now, or why it was not taken
+  std::string text{};  ///< what is used now, or why it was not taken
 };
 
 /// The model goes on with this state, with its own variables and in its own place in the data.

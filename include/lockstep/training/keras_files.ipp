@@ -58,7 +58,7 @@ class KerasModel {
   };
 
   /// The layers one after the other. Returns the height of the first one. `inside`: "residual/".
-  /// `nests`: a Sequential among them is a model of its own.
+  /// `nests`: a Sequential among them is itself a model.
   std::size_t add_row(std::span<const LayerInfo> layers, const std::string& inside,
                       std::size_t height, bool nests) {
     const std::vector<std::string> unique = unique_layer_names(layers);
@@ -377,7 +377,7 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
                      state.slots[slot.slot * names.size() + slot.variable]);
   }
   restore_state(model, state);
-  // Keras's momentum counts with the rate of the next update, whatever those of its own steps were.
+  // Keras's momentum counts with the rate of the next update, whatever the rates of its steps were.
   variables.previous_learning_rate = state.iterations > 0 ? variables.learning_rate() : 0;
   std::string text = concat({"with the state of the optimizer: ", state.iterations,
                              state.iterations == 1 ? " update" : " updates", ", learning rate ",

@@ -26,7 +26,7 @@ struct RestoreRules {
 
 /// What a saved state has of another program, and is taken all the same.
 struct SignatureDifferences {
-  bool in_learning_rate = false;  ///< as it was given; the state has the one that was in force
+  bool in_learning_rate = false;  ///< as it was given; the state has the one that was used last
   std::string in_options{};       ///< those of the optimizer that were allowed, as text
 };
 

@@ -19,7 +19,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A replica's parts of the batches of one pass, as a range: `for (const auto& batch :
-/// batches.on(replica))`. All ranks come to its end at the same step; one whose data ended
+/// batches.on(replica))`. All ranks end it at the same step; one whose data ended
 /// earlier gets batches without samples. Used by the replica's thread; a batch is valid until the
 /// next one is asked for.
 template <class T>

@@ -59,7 +59,7 @@ class Profile {
 };
 
 /// What the first replica spent the time of an epoch's `steps` steps on: milliseconds a step, and
-/// shares of `duration`. Layers without work of their own (Flatten) are left out.
+/// shares of `duration`. Layers without any work (Flatten) are left out.
 [[nodiscard]] std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
                                         Trace::Clock::duration duration);
 

@@ -292,7 +292,7 @@ class Trainer {
     return {program_, variables_, workspace(static_cast<std::size_t>(replica.local_rank())),
             replica};
   }
-  /// For training steps: with rounds, each replica has variables of its own.
+  /// For training steps: with rounds, each replica has its own variables.
   [[nodiscard]] Parts<T> training_parts(AnyReplica& replica) {
     const auto index = static_cast<std::size_t>(replica.local_rank());
     return {program_, rank_state_.variables(index), workspace(index), replica};

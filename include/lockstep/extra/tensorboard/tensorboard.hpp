@@ -30,7 +30,7 @@ using HistogramBucket = std::array<double, 3>;
                                                         std::size_t buckets = 30);
 
 /// A PNG of 8-bit pixels [height x width x channels] with 1 (grey) or 3 (RGB) channels,
-/// uncompressed. Throws ConfigurationError when the number of pixels is another one, or an extent
+/// uncompressed. Throws ConfigurationError when the number of pixels differs, or an extent
 /// is 0.
 [[nodiscard]] std::string encode_png(std::span<const std::uint8_t> pixels, std::size_t height,
                                      std::size_t width, std::size_t channels);
@@ -77,12 +77,12 @@ class EventFile {
 
 struct TensorBoardOptions {
   std::string log_dir = "logs";  ///< no other run's
-  int histogram_freq = 0;        ///< histograms of the weights every so many epochs; 0: none
+  int histogram_freq = 0;        ///< histograms of the weights every n epochs; 0: none
   bool write_graph = true;       ///< the layers (tab Graphs), and summary() (tab Text)
   bool write_images =
       false;  ///< with each histogram the weights as images, too (not above 4096 x 4096)
   bool write_steps_per_second = false;
-  UpdateFrequency update_freq = UpdateFrequency::epoch;  ///< or every so many batches as well
+  UpdateFrequency update_freq = UpdateFrequency::epoch;  ///< or every n batches as well
   EventFile::Clock wall_time = nullptr;  ///< seconds since 1970; default: the system's clock
 };
 
@@ -99,7 +99,7 @@ struct TensorBoardOptions {
 /// | LAYER/VARIABLE/histogram, LAYER/VARIABLE/image | train | epoch |
 /// | keras (the layers), model_summary | train | 0 |
 ///
-/// Folders and files are made when first written to; each fit has files of its own. The chief alone
+/// Folders and files are made when first written to; each fit has its own files. The chief alone
 /// writes, and hands all to the operating system at the end of each hook. A run that
 /// BackupAndRestore resumes goes on in its files behind the last snapshot, so that no point is
 /// there twice. (Where the files cannot be found, it begins new ones.) Where Keras colours images

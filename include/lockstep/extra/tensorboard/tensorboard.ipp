@@ -120,7 +120,7 @@ LOCKSTEP_INLINE double system_seconds() {
 }
 
 LOCKSTEP_INLINE std::string new_event_path(const std::string& folder, EventFile::Clock wall_time) {
-  static std::atomic<int> files{0};  // a fork of this process has a pid of its own
+  static std::atomic<int> files{0};  // a fork of this process has its own pid
   char host[256] = "localhost";
   if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   std::string seconds = concat({static_cast<std::int64_t>(wall_time())});

@@ -21,7 +21,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// From so many blocks for each worker on, no share is more than an eighth above another's.
+/// With this many blocks for each worker, no share is more than an eighth above another's.
 inline constexpr std::size_t least_blocks_of_worker = 8;
 
 /// Blocks, where the collective can scatter them, a worker needs no gradients but those of its own
