@@ -9,6 +9,7 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
 #include "lockstep/checkpoint/snapshot.hpp"
+#include "lockstep/checkpoint/snapshot_writer.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -1,15 +1,13 @@
 #pragma once
 
-#include <chrono>
-#include <exception>
-#include <system_error>
+#include <utility>
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/snapshot.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -48,32 +46,3 @@ LOCKSTEP_INLINE std::optional<detail::NewestSnapshot> detail::read_newest_snapsh
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
-
-namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-LOCKSTEP_INLINE BackgroundTask::~BackgroundTask() {
-  try {
-    finish();
-  } catch (const std::exception& error) {
-    log_warning(error.what());
-  }
-}
-
-LOCKSTEP_INLINE bool BackgroundTask::is_running() const {
-  return result_.valid() && result_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-}
-
-LOCKSTEP_INLINE void BackgroundTask::start(std::function<void()> task) {
-  finish();
-  try {
-    result_ = std::async(std::launch::async, std::move(task));
-  } catch (const std::system_error& error) {
-    throw_no_thread("saving beside training", error);
-  }
-}
-
-LOCKSTEP_INLINE void BackgroundTask::finish() {
-  if (result_.valid()) result_.get();
-}
-
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
