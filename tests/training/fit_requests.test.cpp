@@ -69,7 +69,8 @@ TEST_CASE("FitRequests: what took no signals takes none again") {
   FitRequests requests;
   requests.leave_signals();
   requests.take_signals_again();
-  const bool is_untouched = std::signal(SIGTERM, &SigtermHandler::handle) == &SigtermHandler::handle;
+  const bool is_untouched =
+      std::signal(SIGTERM, &SigtermHandler::handle) == &SigtermHandler::handle;
   CHECK(is_untouched);
 }
 

@@ -70,8 +70,6 @@ class Trace {
   Clock::duration inside_{};  // of spans that have ended within the innermost open one
 };
 
-class Trace;
-
 /// Adds the time from its construction to its destruction, without that of spans within it; does
 /// nothing without a trace.
 class TraceSpan {
