@@ -35,7 +35,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/mpi/mpi.hpp"
-#include "lockstep/extra/mpi/mpi_cluster.hpp"
 
 namespace {
 

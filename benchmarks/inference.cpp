@@ -20,7 +20,7 @@
 
 #include "lockstep/extra/onnx/export_onnx.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
-#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/saving/predictor.hpp"
 #include "models.hpp"
 

@@ -23,7 +23,7 @@
 #include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/metrics/accuracies.hpp"
-#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "models.hpp"

@@ -13,4 +13,3 @@
 #include "lockstep/callbacks/learning_rate.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
-#include "lockstep/callbacks/terminate_on_nan.hpp"

@@ -9,7 +9,6 @@
 #include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/callbacks/learning_rate.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
-#include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/core/config.hpp"  // first: see there
 #include "lockstep/core/error.hpp"

@@ -4,7 +4,6 @@
 #include "lockstep/core/config.hpp"  // first: see there
 
 #include "lockstep/losses/crossentropies.hpp"
-#include "lockstep/losses/focal_crossentropies.hpp"
 #include "lockstep/losses/hinges.hpp"
 #include "lockstep/losses/losses.hpp"
 #include "lockstep/losses/regression.hpp"

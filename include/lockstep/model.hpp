@@ -3,6 +3,5 @@
 
 #include "lockstep/core/config.hpp"  // first: see there
 
-#include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/model/own_loop.hpp"

@@ -8,7 +8,6 @@
 #include "lockstep/callbacks/learning_rate.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
-#include "lockstep/callbacks/terminate_on_nan.hpp"
 
 namespace lockstep {
 

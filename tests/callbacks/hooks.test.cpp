@@ -11,7 +11,7 @@
 
 #include "callbacks/fake_training.hpp"
 #include "lockstep/callbacks/callback_list.hpp"
-#include "lockstep/callbacks/terminate_on_nan.hpp"
+#include "lockstep/callbacks/early_stopping.hpp"
 #include "lockstep/core/activity.hpp"
 
 namespace ls = lockstep;

@@ -15,7 +15,7 @@
 
 #include "checkpoint/checkpoint_testing.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "support/model_testing.hpp"

@@ -32,5 +32,5 @@ endforeach()
 lockstep_add_source_test(
   compile_fail.option_sentences
   COMMAND "${CMAKE_COMMAND}" -D "OPTIONS=${PROJECT_SOURCE_DIR}/include/lockstep/training/fit_options.hpp" -D
-          "SENTENCES=${PROJECT_SOURCE_DIR}/include/lockstep/model/call_sentences.hpp" -P
+          "SENTENCES=${PROJECT_SOURCE_DIR}/include/lockstep/model/model.hpp" -P
           "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/option_sentences.cmake")

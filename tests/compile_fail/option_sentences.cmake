@@ -1,4 +1,4 @@
-# cmake -D OPTIONS=<fit_options.hpp> -D SENTENCES=<call_sentences.hpp> -P option_sentences.cmake
+# cmake -D OPTIONS=<fit_options.hpp> -D SENTENCES=<model.hpp> -P option_sentences.cmake
 #
 # Fails unless the sentences about misspelt options list the fields of the options, in their order.
 

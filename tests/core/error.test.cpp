@@ -29,3 +29,11 @@ TEST_CASE("errors carry message and exit code, and are runtime errors") {
   CHECK(code_of(ls::DataError("what")) == ls::ExitCode::failure);
   CHECK_THROWS_AS(throw ls::DataError("what"), std::runtime_error);
 }
+
+TEST_CASE("BadSample: names the row, or the sample in its place") {
+  const lockstep::BadSample bad("loss: the label of ", 3, " is 10");
+  CHECK(bad.what() == std::string("loss: the label of row 3 of the batch is 10"));
+  CHECK(bad.row() == 3);
+  CHECK(bad.of_sample("sample 1234").what() == std::string("loss: the label of sample 1234 is 10"));
+  CHECK(bad.exit_code() == lockstep::ExitCode::failure);
+}

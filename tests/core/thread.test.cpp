@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <poll.h>
+
 #include <cerrno>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -33,4 +36,56 @@ TEST_CASE("start_thread: when no thread can start, the error names its work and 
   CHECK(text.starts_with(
       "cannot start the thread for replica 1 of 2: Resource temporarily unavailable"));
   CHECK(text.ends_with(lockstep::limits_text(lockstep::Resource::threads)));
+}
+
+using namespace lockstep::detail;
+
+namespace {
+
+bool is_blocked(int signal) {
+  sigset_t mask;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  return ::sigismember(&mask, signal) == 1;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "signal mask: a thread that is started under it gets none but its own faults, and its starter "
+    "all again") {
+  bool interrupt = false, hangup = false, fault = true;
+  std::thread thread;
+  {
+    const SignalMask mask;
+    thread = std::thread([&] {
+      interrupt = is_blocked(SIGINT);
+      hangup = is_blocked(SIGHUP);
+      fault = is_blocked(SIGSEGV);
+    });
+  }
+  thread.join();
+  CHECK(interrupt);
+  CHECK(hangup);
+  CHECK_FALSE(fault);
+  CHECK_FALSE(is_blocked(SIGINT));
+}
+
+using lockstep::detail::WakePipe;
+
+TEST_SUITE("wake pipe") {
+  TEST_CASE("ends the poll of another thread, until it is drained") {
+    WakePipe pipe;
+    const auto is_readable = [&](int milliseconds) {
+      pollfd watched{pipe.descriptor(), POLLIN, 0};
+      return ::poll(&watched, 1, milliseconds) == 1;
+    };
+    CHECK_FALSE(is_readable(0));
+    std::thread other([&] { pipe.wake(); });
+    CHECK(is_readable(10'000));
+    other.join();
+    for (int i = 0; i < 100'000; ++i) pipe.wake();  // more than it holds: never blocks
+    CHECK(is_readable(0));
+    pipe.drain();
+    CHECK_FALSE(is_readable(0));
+  }
 }

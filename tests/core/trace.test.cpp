@@ -1,5 +1,4 @@
 #include "lockstep/core/trace.hpp"
-#include "lockstep/core/trace_span.hpp"
 
 #include <doctest/doctest.h>
 

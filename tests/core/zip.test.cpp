@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "checkpoint/damage.hpp"
-#include "lockstep/core/crc32.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/model_testing.hpp"
 

@@ -13,7 +13,7 @@
 #include "lockstep/data/joined_stages.hpp"
 #include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/fixed_length_records.hpp"
-#include "lockstep/datasets/idx.hpp"
+#include "lockstep/datasets/image_sets.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/text_lines.hpp"
 #include "lockstep/datasets/token_shard.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 
 namespace ls = lockstep;
 

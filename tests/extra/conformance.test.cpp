@@ -1,7 +1,7 @@
 // Everything of these rooms satisfies its concept. Here and not in the headers, where each program
 // that includes them would pay for the answer again.
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/data/source.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/extra/prometheus.hpp"
 #include "lockstep/extra/records.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "golden/attention.hpp"
-#include "lockstep/core/bad_sample.hpp"
+#include "lockstep/core/error.hpp"
 #include "support/finite_differences.hpp"
 #include "support/golden_sequences.hpp"
 #include "support/instruction_sets.hpp"

@@ -1,7 +1,6 @@
 // Every loss of this room satisfies its concept. Here and not in the headers, where each program
 // that includes them would pay for the answer again.
 #include "lockstep/losses/crossentropies.hpp"
-#include "lockstep/losses/focal_crossentropies.hpp"
 #include "lockstep/losses/hinges.hpp"
 #include "lockstep/losses/regression.hpp"
 

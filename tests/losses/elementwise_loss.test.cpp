@@ -12,7 +12,6 @@
 #include "golden/losses.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/losses/crossentropies.hpp"
-#include "lockstep/losses/focal_crossentropies.hpp"
 #include "lockstep/losses/hinges.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "losses/loss_testing.hpp"

@@ -4,10 +4,9 @@
 #include "lockstep/metrics/auc.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
 #include "lockstep/metrics/mean_losses.hpp"
-#include "lockstep/metrics/output_metric.hpp"
 #include "lockstep/metrics/precision_recall.hpp"
 #include "lockstep/metrics/r2_score.hpp"
-#include "lockstep/metrics/weighted.hpp"
+#include "lockstep/metrics/wrappers.hpp"
 
 namespace lockstep {
 

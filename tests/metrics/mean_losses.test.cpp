@@ -8,9 +8,9 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/losses/regression.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
 #include "lockstep/metrics/r2_score.hpp"
-#include "lockstep/metrics/weighted.hpp"
+#include "lockstep/metrics/wrappers.hpp"
 #include "metrics/metric_testing.hpp"
 
 namespace ls = lockstep;

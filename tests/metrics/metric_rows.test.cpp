@@ -1,17 +1,20 @@
 #include "lockstep/metrics/metric_rows.hpp"
-
-#include <doctest/doctest.h>
-
-#include <Eigen/Core>
-#include <limits>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
+
+#include <doctest/doctest.h>
+
+#include <Eigen/Core>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "metrics/metric_testing.hpp"
 
 namespace ls = lockstep;
@@ -104,4 +107,24 @@ TEST_CASE("MeanIoU: classes of labels, and classes that do not occur") {
   CHECK(figure(ls::MeanIoU{.num_classes = 5}, p, y) == doctest::Approx(1.0 / 3));
   CHECK(figure(ls::MeanIoU{.num_classes = 2}, Tensor<float>(1, 1, std::vector<float>{7}),
                Tensor<float>(1, 1, std::vector<float>{0})) == 0);
+}
+
+using lockstep::detail::describe_metric;
+using lockstep::detail::optional_text;
+
+TEST_CASE("describe_metric: the options that are not the default, in their order") {
+  CHECK(describe_metric("precision", {}) == "precision");
+  CHECK(describe_metric("precision", {{"top_k", 3.0, 3.0}, {"on", true, true}}) == "precision");
+  CHECK(describe_metric("precision", {{"top_k", 3.0, 0.0}, {"on", true, true}}) ==
+        "precision(top_k=3)");
+  CHECK(describe_metric("auc", {{"curve", std::string("PR"), std::string("ROC")},
+                                {"on", false, true},
+                                {"n", std::int64_t{5}, std::int64_t{200}}}) ==
+        "auc(curve=PR, on=false, n=5)");
+}
+
+TEST_CASE("describe_metric: an option that need not be given") {
+  CHECK(optional_text(std::optional<int>()) == "none");
+  CHECK(optional_text(std::optional<int>(0)) == "0");
+  CHECK(optional_text(std::optional<double>(0.25)) == "0.25");
 }

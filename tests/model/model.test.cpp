@@ -1,22 +1,29 @@
 #include "lockstep/model/model.hpp"
-
-#include <doctest/doctest.h>
-
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <type_traits>
-#include <vector>
-
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/one_device.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "data/support.hpp"
 #include "support/model_testing.hpp"
 #include "support/tiny_trainer.hpp"
 
@@ -201,4 +208,119 @@ TEST_CASE("fit: a loss that is not finite is reported as it is") {
   TinyData bad(10);
   bad.x(4, 1) = std::numeric_limits<float>::quiet_NaN();
   CHECK(std::isnan(trainer.fit(bad)["loss"][0]));
+}
+
+namespace {
+
+std::vector<int> count_to(int n) {
+  std::vector<int> values(static_cast<std::size_t>(n));
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
+const std::vector<int> ten = count_to(10);
+
+ls::AnyDataset training(ls::FitOptions& options) {
+  return ls::detail::training_data(ten, ten, options);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "array_data: the rows in order, 32 in a batch unless told otherwise, with targets or without") {
+  const auto all = ls::detail::array_data("evaluate", std::nullopt, ten, ten);
+  CHECK(batches_of(all) == Batches{range(0, 10)});
+  CHECK(all.target_size() == 1);
+  const auto without = ls::detail::array_data("predict", 4, ten);
+  CHECK(batches_of(without) == Batches{range(0, 4), range(4, 8), range(8, 10)});
+  CHECK(without.target_size() == 0);
+  CHECK(message_of<ls::ConfigurationError>([] {
+          (void)ls::detail::array_data("predict", 0, ten);
+        }) == "predict: batch_size must be at least 1, got 0");
+  CHECK_THROWS_AS((void)ls::detail::array_data("evaluate", 4, ten, count_to(9)), ls::DataError);
+}
+
+TEST_CASE("training_data: shuffled anew each epoch, or in order") {
+  ls::FitOptions options{.batch_size = 4};
+  const auto shuffled = training(options);
+  const auto epoch = [&](std::int64_t number) {
+    return flat(batches_of(shuffled, {.seed = 3, .number = number}));
+  };
+  CHECK(sorted(epoch(0)) == range(0, 10));
+  CHECK(epoch(0) != range(0, 10));
+  CHECK(epoch(0) != epoch(1));
+  options.shuffle = false;
+  CHECK(batches_of(training(options)) == Batches{range(0, 4), range(4, 8), range(8, 10)});
+  CHECK_FALSE(options.validation_data);
+}
+
+TEST_CASE(
+    "training_data: the last share of the samples is for validation, in order, before anything is "
+    "shuffled") {
+  ls::FitOptions options{.batch_size = 2, .validation_split = 0.3};
+  const auto train = training(options);
+  CHECK(sorted(flat(batches_of(train, {.seed = 3}))) == range(0, 7));
+  REQUIRE(options.validation_data);
+  CHECK(batches_of(options.validation_data, {.seed = 3}) == Batches{range(7, 9), range(9, 10)});
+}
+
+TEST_CASE("training_data: validation data of one's own leave all samples for training") {
+  ls::FitOptions options{.validation_split = 0.3,
+                         .validation_data = ls::detail::array_data("fit", 1, ten, ten)};
+  CHECK(flat(batches_of(training(options))).size() == 10);
+  CHECK(options.validation_data.cardinality() == 10);
+}
+
+namespace {
+
+constexpr std::array trained_variables{ls::Variable{"kernel", {2, 3}, nullptr},
+                                       ls::Variable{"bias", {3}, nullptr},
+                                       ls::Variable{"kernel", {3}, nullptr}};
+constexpr std::array untrained_variables{ls::Variable{"mean", {3}, nullptr}};
+
+/// Three trained variables, and one of another kind before the last.
+struct Arenas {
+  ls::Arena<float> trained{trained_variables};
+  ls::Arena<float> untrained{untrained_variables};
+
+  [[nodiscard]] std::vector<ls::detail::NamedArray<float>> arrays() const {
+    return {{"a/kernel", &trained_variables[0], trained.slices()[0]},
+            {"a/bias", &trained_variables[1], trained.slices()[1]},
+            {"b/mean", &untrained_variables[0], untrained.slices()[0]},
+            {"c/kernel", &trained_variables[2], trained.slices()[2]}};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("weights: what is copied out of one model can be put into another") {
+  const Arenas from, to;
+  float next = 1;
+  for (const auto& array : from.arrays())
+    for (float& value : array.values) value = next++;
+  const auto weights = ls::detail::copy_weights(from.arrays());
+  CHECK(weights[0].shape == std::vector<std::size_t>{2, 3});
+  CHECK(weights[2].name == "b/mean");
+  CHECK(weights[2].values == std::vector<float>{10, 11, 12});
+  ls::detail::check_weights(weights, to.arrays());
+  ls::detail::put_weights(weights, to.arrays());
+  CHECK(std::ranges::equal(to.trained.values(), from.trained.values()));
+  CHECK(std::ranges::equal(to.untrained.values(), from.untrained.values()));
+}
+
+TEST_CASE("weights: other numbers and shapes are refused by name") {
+  const Arenas arenas;
+  const auto message = [&](auto change) {
+    auto weights = ls::detail::copy_weights(arenas.arrays());
+    change(weights);
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::detail::check_weights(weights, arenas.arrays()); });
+  };
+  CHECK(contains(message([](auto& w) { w.pop_back(); }), "expected 4 arrays, got 3"));
+  CHECK(contains(message([](auto& w) {
+                   w[0].shape = {3, 2};
+                 }),
+                 "expected a/kernel (2, 3), got 'a/kernel' (3, 2)"));
+  CHECK(contains(message([](auto& w) { w[2].shape = {}; }), "expected b/mean (3)"));
+  CHECK(contains(message([](auto& w) { w[3].values.push_back(0); }), "with 4 values"));
 }

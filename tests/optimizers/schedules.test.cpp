@@ -7,7 +7,7 @@
 
 #include "golden/schedules.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
 
 namespace golden = lockstep_test::golden;
 using lockstep::CosineDecay;

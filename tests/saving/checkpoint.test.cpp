@@ -1,15 +1,20 @@
+// CheckpointManager with a model; which files are kept is tested in
+// tests/checkpoint/checkpoint_folder.test.cpp.
 #include "lockstep/saving/checkpoint.hpp"
-
-#include <doctest/doctest.h>
-
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/worker_threads.hpp"
@@ -102,3 +107,114 @@ TEST_CASE("Checkpoint: takes a file of ModelCheckpoint or Model::save, or says w
     }
   }));
 }
+
+TEST_SUITE_BEGIN("Keras: checkpoints");
+
+TEST_CASE(
+    "CheckpointManager: only the chief writes; restore_or_initialize gives all workers its newest "
+    "whole checkpoint, or nothing") {
+  const TemporaryFolder folder;
+  check_none(run_workers(2, [&](WorkerStrategy& strategy) {
+    const std::string directory = folder.path(std::to_string(strategy.worker_index()));
+    auto model = make(strategy, 1);
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager manager(checkpoint, {.directory = directory, .max_to_keep = 2});
+    CHECK(manager.restore_or_initialize() == std::nullopt);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      model.fit(batches(), {.epochs = epoch + 1, .verbose = 0, .initial_epoch = epoch});
+      const auto path = manager.save();
+      CHECK(path.has_value() == strategy.is_chief());
+    }
+    CHECK(manager.checkpoints().size() == (strategy.is_chief() ? 2 : 0));
+    CHECK(std::filesystem::exists(directory) == strategy.is_chief());
+
+    auto other = make(strategy, 2);
+    ls::Checkpoint other_checkpoint(other);
+    ls::CheckpointManager other_manager(other_checkpoint, {.directory = directory});
+    CHECK(other_manager.restore_or_initialize() == folder.path("0/ckpt-3"));
+    CHECK(other.parameters_crc32c() == model.parameters_crc32c());
+    CHECK(other.iterations() == 12);
+
+    if (strategy.is_chief()) std::filesystem::resize_file(folder.path("0/ckpt-3"), 100);
+    CHECK(other_manager.restore_or_initialize() == folder.path("0/ckpt-2"));
+    CHECK(other.iterations() == 8);
+  }));
+}
+
+TEST_CASE(
+    "CheckpointManager: checkpoint_interval is counted in updates, from the restored checkpoint "
+    "on") {
+  const TemporaryFolder folder;
+  check_none(run_workers(1, [&](WorkerStrategy& strategy) {
+    auto model = make(strategy, 1);
+    ls::Checkpoint checkpoint(model);
+    const ls::CheckpointManagerOptions options{.directory = folder.path(),
+                                               .checkpoint_interval = 8};
+    ls::CheckpointManager manager(checkpoint, options);
+    const auto saved_after_an_epoch = [&](auto& by) {
+      model.fit(batches(), {.epochs = 1, .verbose = 0});  // four updates
+      return by.save().has_value();
+    };
+    CHECK(saved_after_an_epoch(manager));
+    CHECK_FALSE(saved_after_an_epoch(manager));
+    CHECK(saved_after_an_epoch(manager));
+    ls::CheckpointManager again(checkpoint, options);
+    CHECK(again.restore_or_initialize().has_value());
+    CHECK_FALSE(saved_after_an_epoch(again));
+    CHECK(again.save(50) == std::nullopt);
+    CHECK(saved_after_an_epoch(again));
+  }));
+}
+
+TEST_CASE("CheckpointManager: the chief's folder says whether training has ended") {
+  const TemporaryFolder folder;
+  check_none(run_workers(2, [&](WorkerStrategy& strategy) {
+    const std::string directory = folder.path(std::to_string(strategy.worker_index()));
+    auto model = make(strategy, 1);
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager manager(checkpoint, {.directory = directory});
+    manager.save();
+    CHECK_FALSE(ls::training_has_ended(directory));
+    manager.finish();
+    CHECK(ls::training_has_ended(directory) == strategy.is_chief());
+    ls::CheckpointManager other(checkpoint, {.directory = directory});
+    CHECK(ls::training_has_ended(directory) == strategy.is_chief());
+    CHECK(other.restore_or_initialize().has_value());
+    CHECK_FALSE(ls::training_has_ended(directory));
+    other.finish();
+    other.save();
+    CHECK_FALSE(ls::training_has_ended(directory));
+  }));
+}
+
+TEST_CASE(
+    "CheckpointManager: a checkpoint of another program is an error on every worker, and not "
+    "skipped") {
+  const TemporaryFolder folder;
+  check_none(run_workers(2, [&](WorkerStrategy& strategy) {
+    auto model = make(strategy, 1);
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager(checkpoint, {.directory = folder.path()}).save();
+    auto other = ls::compile<TinyNet>(strategy, {.seed = 1}, loss, ls::SGD{.learning_rate = 0.1});
+    ls::Checkpoint other_checkpoint(other);
+    ls::CheckpointManager manager(other_checkpoint, {.directory = folder.path()});
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([&] { (void)manager.restore_or_initialize(); }),
+                 "ckpt-1': restore: the saved state has 'optimizer: "));
+    CHECK_THROWS_AS((ls::CheckpointManager(checkpoint, {.directory = ""})), ls::ConfigurationError);
+  }));
+}
+
+TEST_CASE("CheckpointManager: an index that the chief cannot read is an error that names it") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path("checkpoint"));
+  check_none(run_workers(1, [&](WorkerStrategy& strategy) {
+    auto model = make(strategy, 1);
+    ls::Checkpoint checkpoint(model);
+    CHECK(contains(message_of<ls::Error>(
+                       [&] { ls::CheckpointManager(checkpoint, {.directory = folder.path()}); }),
+                   folder.path("checkpoint")));
+  }));
+}
+
+TEST_SUITE_END();

@@ -1,4 +1,6 @@
 #include "lockstep/saving/chief_file.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/core/error.hpp"
-#include "lockstep/strategies/any_strategy.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/worker_threads.hpp"
@@ -71,4 +71,14 @@ TEST_CASE("chief file: errors get the call and the path in front, and keep their
   CHECK(message_of<ls::DataError>(throws(ls::DataError("damaged"))) == "load 'run/model': damaged");
   CHECK(message_of<ls::ConfigurationError>(throws(ls::ConfigurationError("another"))) ==
         "load 'run/model': another");
+}
+
+TEST_CASE("write_filepath: the chief's path, and a folder beside it for every other worker") {
+  const auto failures = run_workers(3, [](WorkerStrategy& strategy) {
+    const int worker = strategy.worker_index();
+    const std::string part = worker == 0 ? "" : "workertemp_" + std::to_string(worker) + "/";
+    CHECK(ls::write_filepath("/tmp/run/model", strategy) == "/tmp/run/" + part + "model");
+    CHECK(ls::write_filepath("model", strategy) == part + "model");
+  });
+  for (const std::string& failure : failures) CHECK(failure.empty());
 }

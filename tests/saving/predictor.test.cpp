@@ -23,7 +23,7 @@
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/losses/crossentropies.hpp"
-#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/saving/model_files.hpp"

@@ -1,5 +1,5 @@
 // Weights of other models and of PyTorch.
-#include "lockstep/saving/transfer.hpp"
+#include "lockstep/saving/model_files.hpp"
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,6 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
-#include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/captured_stderr.hpp"

@@ -16,7 +16,7 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/precision_recall.hpp"
-#include "lockstep/metrics/weighted.hpp"
+#include "lockstep/metrics/wrappers.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/step/workspace.hpp"
 #include "support/model_testing.hpp"

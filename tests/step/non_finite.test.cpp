@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/callbacks/terminate_on_nan.hpp"
+#include "lockstep/callbacks/early_stopping.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "support/captured_stderr.hpp"

@@ -28,7 +28,6 @@
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/confusion_matrix.hpp"
 #include "lockstep/metrics/precision_recall.hpp"
-#include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"

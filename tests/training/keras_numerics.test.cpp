@@ -21,7 +21,6 @@
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/losses/regression.hpp"
-#include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"

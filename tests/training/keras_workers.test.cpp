@@ -23,7 +23,6 @@
 #include "lockstep/layers/input.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/mean_losses.hpp"
-#include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"

@@ -1,14 +1,20 @@
 #include "lockstep/training/model_state.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/strategies/mirrored.hpp"
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "lockstep/strategies/any_strategy.hpp"
-#include "lockstep/strategies/mirrored.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/model_testing.hpp"
 #include "support/moving_trainer.hpp"
 
 namespace ls = lockstep;
@@ -107,4 +113,147 @@ TEST_CASE("model_state: a saved state that does not fit is refused, and nothing 
   refused([](auto& s) { s.state.clear(); });
   restore_state(trainer, saved);
   CHECK(trainer.variables().iterations == 99);
+}
+
+namespace {
+
+constexpr std::array variables{ls::Variable{"kernel", {2, 3}, nullptr},
+                               ls::Variable{"bias", {3}, nullptr}};
+
+struct Arrays {
+  std::vector<float> kernel = {1, 2, 3, 4, 5, 6}, bias = {7, 8, 9};
+  ls::detail::ArrayList list() {
+    const std::array<std::span<float>, 2> slices{kernel, bias};
+    return ls::detail::array_list<float>(variables, {"dense/kernel", "dense/bias"}, slices);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("saved arrays: names, shapes and bytes come back, from any place in the list") {
+  Arrays source;
+  std::vector<ls::SavedArray> saved(1);
+  ls::detail::save_arrays(saved, 1, source.list(), "/slot_0");
+  REQUIRE(saved.size() == 3);
+  CHECK(saved[1].name == "dense/kernel/slot_0");
+  CHECK(saved[1].extents == std::vector<std::uint64_t>{2, 3});
+  CHECK(saved[2].bytes.size() == 12);
+
+  const std::byte* const memory = saved[1].bytes.data();
+  source.kernel[0] = 10;
+  ls::detail::save_arrays(saved, 1, source.list(), "/slot_0");
+  CHECK(saved.size() == 3);
+  CHECK(saved[1].bytes.data() == memory);  // it serves again
+
+  Arrays target{.kernel = std::vector<float>(6), .bias = std::vector<float>(3)};
+  ls::detail::load_arrays(saved, 1, target.list(), true);
+  CHECK(target.kernel == std::vector<float>(6));  // only checked
+  ls::detail::load_arrays(saved, 1, target.list(), false);
+  CHECK(target.kernel == source.kernel);
+  CHECK(target.bias == source.bias);
+}
+
+TEST_CASE("saved arrays: the first that differs is named") {
+  Arrays arrays;
+  std::vector<ls::SavedArray> saved;
+  ls::detail::save_arrays(saved, 0, arrays.list());
+  const auto message = [&](auto change) {
+    auto changed = saved;
+    change(changed);
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::detail::load_arrays(changed, 0, arrays.list(), true); });
+  };
+  CHECK(message([](auto&) {}) == "NO EXCEPTION");
+  CHECK(contains(message([](auto& s) { s.pop_back(); }), "no array for dense/bias (3)"));
+  const std::string shape = message([](auto& s) { s[0].extents = {3, 2}; });
+  CHECK(contains(
+      shape, "expected dense/kernel (2, 3) of float32, the saved state has 'dense/kernel' (3, 2)"));
+  CHECK(contains(message([](auto& s) { s[0].extents = {6}; }), "(6)"));
+  CHECK(contains(message([](auto& s) { s[0].extents.clear(); }), "()"));
+  CHECK(contains(message([](auto& s) { s[1].bytes.resize(24); }), "expected dense/bias (3)"));
+}
+
+namespace {
+
+std::string signature(const std::string& optimizer,
+                      const std::string& loss = "mean_squared_error") {
+  return "input: (4)\noutput: (3)\nloss: " + loss + "\noptimizer: " + optimizer +
+         "\nmetric: accuracy";
+}
+
+/// The message for a state of the first and a program of the second signature; empty: they belong
+/// together.
+std::string message(const std::string& saved, const std::string& mine, bool allow_changes = false) {
+  const std::string text = message_of<ls::ConfigurationError>(
+      [&] { (void)ls::detail::check_signature(saved, mine, {.allow_changes = allow_changes}); });
+  return text == "NO EXCEPTION" ? "" : text;
+}
+
+}  // namespace
+
+TEST_CASE("check_signature: the learning rate may differ") {
+  CHECK(message(signature("SGD(learning_rate=0.1, momentum=0.9)"),
+                signature("SGD(learning_rate=1e-05, momentum=0.9)")) == "");
+  CHECK(message(signature("Own(a=1, learning_rate=0.1)"), signature("Own(a=1, learning_rate=2)")) ==
+        "");
+  CHECK(message(signature("Own(learning_rate=0.1"), signature("Own(learning_rate=2")) ==
+        "");  // whatever a user writes
+  CHECK(
+      message(signature(
+                  "SGD(learning_rate=CosineDecay(initial_learning_rate=1, alpha=0), momentum=0.9)"),
+              signature("SGD(learning_rate=0.1, momentum=0.9)")) == "");
+  CHECK(message(signature("Own"), signature("Own")) == "");
+  CHECK(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
+                signature("Own(final_learning_rate=1, learning_rate=3)")) == "");
+}
+
+TEST_CASE("check_signature: nothing else may, and the first difference is named") {
+  CHECK(contains(message(signature("SGD(learning_rate=0.1, momentum=0.9)"),
+                         signature("SGD(learning_rate=0.2, momentum=0.8)")),
+                 "the saved state has 'optimizer: SGD(learning_rate=..., momentum=0.9)', this "
+                 "program has 'optimizer: "
+                 "SGD(learning_rate=..., momentum=0.8)'"));
+  CHECK(contains(message(signature("SGD(learning_rate=Decay(a=1, b=f(2)), momentum=0.9)"),
+                         signature("SGD(learning_rate=0.1, momentum=0.8)")),
+                 "SGD(learning_rate=..., momentum=0.9)"));
+  CHECK(contains(message(signature("SGD(learning_rate=0.1)"), signature("Adam(learning_rate=0.1)")),
+                 "'optimizer: SGD("));
+  CHECK(contains(message(signature("Own", "a"), signature("Own", "b")),
+                 "'loss: a', this program has 'loss: b'"));
+  CHECK(contains(
+      message(signature("Own", "a(learning_rate=1)"), signature("Own", "a(learning_rate=2)")),
+      "loss: a"));
+  CHECK(contains(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
+                         signature("Own(final_learning_rate=3, learning_rate=2)")),
+                 "final_learning_rate=1"));
+  CHECK(contains(message(signature("Own") + "\nmetric: m(learning_rate=1)",
+                         signature("Own") + "\nmetric: m(learning_rate=2)"),
+                 "metric: m(learning_rate=1)"));
+  CHECK(contains(message(signature("Own") + "\nmetric: b", signature("Own")),
+                 "'metric: b', this program has ''"));
+}
+
+TEST_CASE("check_signature: other numbers of the same optimizer, where they are allowed") {
+  const auto with = [](const std::string& saved, const std::string& mine) {
+    return message(signature(saved), signature(mine), true);
+  };
+  const std::string saved =
+      "SGD(learning_rate=0.1, momentum=0.9, nesterov=false, momentum_form=keras)";
+  CHECK(with(saved,
+             "SGD(learning_rate=1, momentum=0.5, nesterov=false, weight_decay=1e-05, "
+             "momentum_form=pytorch, clipnorm=1, exclude_from_weight_decay=[bias, beta])") == "");
+  CHECK(ls::detail::check_signature(signature(saved),
+                                    signature("SGD(learning_rate=1, momentum=0.5, nesterov=false, "
+                                              "momentum_form=keras)"),
+                                    {.allow_changes = true})
+            .in_options ==
+        "'optimizer: SGD(learning_rate=..., momentum=0.9, nesterov=false, momentum_form=keras)', "
+        "this program has 'optimizer: SGD(learning_rate=..., momentum=0.5, nesterov=false, "
+        "momentum_form=keras)'");
+  CHECK(contains(with(saved, "SGD(learning_rate=0.1, momentum=0.9, nesterov=true)"),
+                 "nesterov=false"));
+  CHECK(contains(with(saved, "Adam(learning_rate=0.1)"), "'optimizer: Adam("));
+  CHECK(contains(with("A(ema_momentum=0.9)", "A(clipnorm=1)"), "ema_momentum"));
+  CHECK(contains(with("A(gradient_accumulation_steps=2)", "A(gradient_accumulation_steps=3)"),
+                 "steps=2"));
 }

@@ -1,15 +1,18 @@
 #include "lockstep/training/profile.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/data/tensor_slices.hpp"
 
 #include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
-#include "lockstep/core/error.hpp"
-#include "lockstep/data/tensor_slices.hpp"
+#include "support/comma_locale.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tiny_trainer.hpp"
@@ -116,4 +119,32 @@ TEST_CASE(
   }
   TinyTrainer trainer;
   CHECK_THROWS_AS(trainer.fit_alone(batches, {.profile = "/dev/null/trace.json"}), ls::Error);
+}
+
+using namespace lockstep;
+
+TEST_CASE(
+    "rank times: the slowest is named; the least time in reductions is the wire's, the rest is "
+    "waiting") {
+  const std::vector<RankTime> two{{.compute = 0.060, .collective = 0.050},
+                                  {.compute = 0.080, .collective = 0.030}};
+  const lockstep_test::CommaLocale locale;  // changes nothing
+  CHECK(
+      detail::rank_times_text(two, 0, 10, 1) ==
+      "replicas in epoch 1, ms a step: worker 0 compute 6.00 wait 2.00, worker 1 compute 8.00 wait "
+      "0.00, wire 3.00; slowest: "
+      "worker 1");
+  CHECK(detail::rank_times_text(two, 1, 0, 1).find("replicas in epoch 2") ==
+        0);  // an epoch without steps divides by nothing
+
+  std::vector<RankTime> many(20, {.compute = 1, .collective = 1});
+  many[13].compute = 3;
+  many[2].compute = 2;
+  many[19].compute = 0.5;
+  CHECK(detail::rank_times_text(many, 0, 1000, 1) ==
+        "replicas in epoch 1, ms a step: worker 13 compute 3.00 wait 0.00, worker 2 compute 2.00 "
+        "wait "
+        "0.00, worker 0 compute 1.00 "
+        "wait 0.00, worker 1 compute 1.00 wait 0.00, worker 19 compute 0.50 wait 0.00, wire 1.00; "
+        "slowest: worker 13");
 }

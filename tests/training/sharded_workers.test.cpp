@@ -22,7 +22,7 @@
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/sgd.hpp"
-#include "lockstep/saving/checkpoint_manager.hpp"
+#include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "support/any_optimizer.hpp"

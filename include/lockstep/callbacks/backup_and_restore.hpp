@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/callbacks/save_frequency.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -22,7 +22,7 @@ enum class OnSaveFailure {
   warn,  ///< training goes on, with a warning each time
 };
 
-/// What this worker does when another one is lost (killed, hung, unplugged).
+/// What this worker does when a peer is lost (killed, hung, unplugged).
 enum class OnPeerLoss {
   fail,    ///< fit throws, and the process ends with exit code 138; start all workers again
   rejoin,  ///< it waits until the lost worker is started again: see Training::rejoin_on_peer_loss

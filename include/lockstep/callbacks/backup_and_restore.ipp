@@ -8,7 +8,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/snapshot_writer.hpp"
 #include "lockstep/core/log.hpp"
 

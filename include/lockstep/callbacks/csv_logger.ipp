@@ -8,7 +8,6 @@
 
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 

@@ -3,8 +3,6 @@
 #include <span>
 
 #include "lockstep/callbacks/early_stopping.hpp"
-#include "lockstep/core/log.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -9,10 +9,9 @@
 #include <string_view>
 
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/callbacks/log_file.hpp"
-#include "lockstep/callbacks/update_frequency.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"

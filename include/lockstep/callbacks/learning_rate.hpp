@@ -28,7 +28,7 @@ void require_settable_learning_rate(std::string_view callback, Training& trainin
 }  // namespace detail
 
 /// At the beginning of each epoch, sets the learning rate to `schedule(epoch, rate)`, of the index
-/// of the epoch and the rate in force, and puts it into the epoch's logs as "learning_rate":
+/// of the epoch and the current rate, and puts it into the epoch's logs as "learning_rate":
 /// @code
 /// LearningRateScheduler([](int epoch, double rate) { return epoch < 10 ? rate : rate * 0.9; })
 /// @endcode
@@ -83,7 +83,7 @@ struct ReduceLROnPlateauOptions {
 };
 
 /// Lowers the learning rate on all workers at the end of an epoch, with Keras's rules, and puts the
-/// rate that was in force in the epoch into the logs, as "learning_rate". The counts are part of
+/// rate that the epoch used into the logs, as "learning_rate". The counts are part of
 /// what BackupAndRestore saves; a new fit begins afresh.
 ///
 /// The decision is taken from the logs, which are equal on all workers. Serves one fit at a time;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/callbacks/monitor.hpp"
-#include "lockstep/callbacks/save_frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
@@ -60,7 +60,7 @@ struct ModelCheckpointOptions {
   std::optional<double> initial_value_threshold = std::nullopt;
 };
 
-/// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or
+/// Saves at the end of an epoch (after validation) or every n steps, for Model::load or
 /// Model::load_weights. Only the chief writes, after the replicas have been compared (see
 /// FitOptions::verify_replicas); parent folders are made. The best value so far is part of what
 /// BackupAndRestore saves: put this callback before it in the list, so that no backup names a best

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
-#include "lockstep/checkpoint/training_end.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"

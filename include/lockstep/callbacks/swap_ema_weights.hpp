@@ -34,8 +34,22 @@ struct SwapEMAWeights {
   void put_back(Training& training);
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+inline void SwapEMAWeights::require_averages(const Training& training) {
+  if (!training.has_averages())
+    throw ConfigurationError(
+        "SwapEMAWeights: the optimizer keeps no averages of the weights: compile with one that "
+        "has .use_ema = true");
+}
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/callbacks/swap_ema_weights.ipp"
-#endif
+inline void SwapEMAWeights::show(Training& training) {
+  require_averages(training);
+  has_swapped = !training.shows_averages();
+  if (has_swapped) training.swap_averages();
+}
+
+inline void SwapEMAWeights::put_back(Training& training) {
+  if (has_swapped && training.shows_averages()) training.swap_averages();
+  has_swapped = false;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -129,7 +129,7 @@ class Training {
   /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are
   /// sent to all and turned into a state by `decode`; what other workers pass is ignored, and empty
   /// bytes restore nothing. fit throws ConfigurationError when the state belongs to another model,
-  /// naming the difference; only the learning rate may differ: that of the state is in force then.
+  /// naming the difference; only the learning rate may differ: that of the state is used then.
   /// It throws it, too, when the state is in the middle of a pass over other data. `allow_changes`:
   /// see BackupAndRestore.
   virtual void restore(std::vector<std::byte> saved, DecodeState decode,

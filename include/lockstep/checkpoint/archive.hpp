@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"

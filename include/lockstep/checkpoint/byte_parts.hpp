@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -39,8 +40,25 @@ namespace detail {
 void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes);
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/checkpoint/byte_parts.ipp"
-#endif
+inline void ByteParts::add(std::span<const std::byte> part) { parts_.push_back(part); }
+
+inline std::size_t ByteParts::size() const noexcept {
+  std::size_t size = 0;
+  for (const std::span<const std::byte> part : parts_) size += part.size();
+  return size;
+}
+
+namespace detail {
+
+inline void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes) {
+  bytes.clear();
+  if (source.size() > bytes.capacity()) {
+    bytes.reserve(source.size());
+    ask_for_huge_pages(bytes.data(), source.size());
+  }
+  bytes.insert(bytes.end(), source.begin(), source.end());
+}
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

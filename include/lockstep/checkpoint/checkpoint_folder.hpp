@@ -1,12 +1,14 @@
-// A folder of numbered checkpoints: which are kept, and which is the newest that can be read.
+// Folders of numbered checkpoints: written, watched, and marked when training has ended.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -14,11 +16,21 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// Says, by a file named "training_ended" in the folder, that no more checkpoints will come. To be
+/// called after the last one was written. A trainer that is killed before this has not ended.
+/// Throws Error naming the path.
+void mark_training_ended(const std::string& directory);
+
+/// Removes that file, if there is one: training begins, or goes on. Throws Error naming the path.
+void mark_training_begun(const std::string& directory);
+
+[[nodiscard]] bool training_has_ended(const std::string& directory);
+
 struct CheckpointManagerOptions {
   std::string directory;
   std::optional<std::int64_t> max_to_keep = 5;  ///< nullopt keeps all
   std::optional<double> keep_checkpoint_every_n_hours =
-      std::nullopt;  ///< of those that are deleted, keep one in so many hours
+      std::nullopt;  ///< of those that are deleted, keep one every n hours
   /// Least number of updates between two saves.
   std::optional<std::int64_t> checkpoint_interval = std::nullopt;
   /// Of the files: ckpt-1, ckpt-2, ...
@@ -90,7 +102,7 @@ class CheckpointFolder {
   [[nodiscard]] std::optional<FoundCheckpoint> newest(
       std::optional<std::uint64_t> expected = {}) const;
 
-  /// Say that training begins (or goes on), or has ended: see training_end.hpp. They throw Error
+  /// Say that training begins (or goes on), or has ended: see mark_training_ended. They throw Error
   /// naming the path.
   void begin() const;
   void finish() const;
@@ -113,6 +125,40 @@ class CheckpointFolder {
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Finds each checkpoint of a folder once, and again when it is replaced under its name. These are
+/// the files in the folder's index (see CheckpointFolder) or, without an index, all files that
+/// begin as checkpoints do (ModelCheckpoint's), in the order in which they were written.
+class CheckpointWatch {
+ public:
+  explicit CheckpointWatch(std::string directory);
+
+  /// The oldest that was not found before; nothing when there is none, or no such folder yet.
+  /// Passes over those that are damaged, or deleted meanwhile, or too large for a model whose
+  /// arrays have `expected` bytes, with a warning. Throws Error naming the path when the index
+  /// cannot be read.
+  [[nodiscard]] std::optional<FoundCheckpoint> next(std::optional<std::uint64_t> expected = {});
+
+ private:
+  /// Differs for every file that is put under a name.
+  struct Version {
+    std::uint64_t inode = 0;
+    std::int64_t size = -1;  // no such file
+    std::int64_t nanoseconds = 0;
+
+    friend bool operator==(const Version&, const Version&) = default;
+  };
+
+  [[nodiscard]] static Version version_of(const std::string& path);
+  [[nodiscard]] std::vector<std::string> paths() const;
+
+  std::string directory_;
+  std::map<std::string, Version> found_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/checkpoint_folder.ipp"

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/core/error.hpp"

@@ -30,4 +30,4 @@ inline const Hdf5Codec* hdf5_codec = nullptr;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#include "lockstep/checkpoint/hdf5_library.hpp"  // empty without LOCKSTEP_HAS_HDF5
+#include "lockstep/checkpoint/detail/hdf5_file.hpp"  // empty without LOCKSTEP_HAS_HDF5

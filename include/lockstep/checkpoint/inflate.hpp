@@ -18,11 +18,11 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// What stands around deflated data.
 enum class DeflateForm : std::uint8_t { zlib, none };
 
-/// deflate makes at most so many bytes of one.
+/// deflate makes at most this many bytes of one.
 inline constexpr std::uint64_t largest_inflation = 1032;
 
 /// The `size` bytes that compressed data become; nothing when they are damaged or become another
-/// number of bytes, and without zlib. Memory is taken only if the data can become so many.
+/// number of bytes, and without zlib. Memory is taken only if the data can become that many.
 [[nodiscard]] std::optional<std::vector<std::byte>> inflate_exactly(std::span<const std::byte> data,
                                                                     std::uint64_t size,
                                                                     DeflateForm form);

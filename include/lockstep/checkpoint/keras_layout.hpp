@@ -1,6 +1,7 @@
 // Where Keras's .weights.h5 files keep the variables of a model.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A layer in such a file, or a part of a layer that has variables of its own (the cell of an
+/// A layer in such a file, or a part of a layer that has its own variables (the cell of an
 /// LSTM). Variable i is the dataset "<path>/vars/<i>".
 struct KerasGroup {
   std::string path;  ///< "layers/lstm/cell"
@@ -50,6 +51,19 @@ namespace detail {
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/checkpoint/keras_layout.ipp"
-#endif
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline std::string keras_place(const std::string& path) {
+  std::string place;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    std::string part = path.substr(begin, end - begin);
+    begin = end + 1;
+    if (part == "layers" || part == "_layer_checkpoint_dependencies" || part == "vars") continue;
+    if (part.starts_with('_')) part.erase(0, 1);  // "_query_dense" of earlier versions
+    place += (place.empty() ? "" : "/") + part;
+  }
+  return place;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -12,8 +12,8 @@
 
 #include "lockstep/checkpoint/inflate.hpp"
 #include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/checkpoint/widen.hpp"
-#include "lockstep/core/crc32.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_format.hpp"
 #include "lockstep/core/half.hpp"

@@ -12,12 +12,11 @@
 #include <vector>
 
 #include "lockstep/checkpoint/safetensors.hpp"
-#include "lockstep/checkpoint/widen.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_format.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/json.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,25 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Converts 16-bit numbers to floats, both as bytes.
+inline std::vector<std::byte> widen(std::span<const std::byte> bytes,
+                                    float (*convert)(std::uint16_t) noexcept) {
+  std::vector<std::byte> wide(bytes.size() * 2);
+  for (std::size_t i = 0; i < bytes.size(); i += 2) {
+    std::uint16_t number = 0;
+    std::memcpy(&number, bytes.data() + i, 2);
+    const float value = convert(number);
+    std::memcpy(wide.data() + 2 * i, &value, 4);
+  }
+  return wide;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -54,6 +74,25 @@ inline constexpr std::size_t most_extents = 64;
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/checkpoint/saved_array.ipp"
-#endif
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline std::size_t scalar_size(std::string_view scalar) {
+  if (scalar == scalar_name<float>()) return sizeof(float);
+  if (scalar == scalar_name<double>()) return sizeof(double);
+  throw DataError(
+      concat({"unknown scalar type ", in_quotes(scalar), ", expected float32 or float64"}));
+}
+
+inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents,
+                                               std::size_t element) {
+  std::uint64_t size = element;
+  bool overflow = false, empty = false;
+  for (const std::uint64_t extent : extents) {
+    empty = empty || extent == 0;
+    overflow = overflow || __builtin_mul_overflow(size, extent, &size);
+  }
+  if (empty) return 0;
+  return overflow ? std::nullopt : std::optional(size);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,16 +1,21 @@
 // SnapshotWriter: saves on a thread while training goes on.
 #pragma once
 
+#include <chrono>
+#include <exception>
 #include <functional>
 #include <future>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <utility>
 
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -33,7 +38,7 @@ class BackgroundTask {
   std::future<void> result_;
 };
 
-/// Writes snapshots to a file, one after the other, on a thread of its own (Task is BackgroundTask,
+/// Writes snapshots to a file, one after the other, on a separate thread (Task is BackgroundTask,
 /// or a test's). Only one thread may call the members.
 template <class Task = BackgroundTask>
 class SnapshotWriter {
@@ -109,8 +114,29 @@ class SnapshotWriter {
   Task task_;  // ends before the others go
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+inline BackgroundTask::~BackgroundTask() {
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    log_warning(error.what());
+  }
+}
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/checkpoint/snapshot_writer.ipp"
-#endif
+inline bool BackgroundTask::is_running() const {
+  return result_.valid() && result_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+inline void BackgroundTask::start(std::function<void()> task) {
+  finish();
+  try {
+    result_ = std::async(std::launch::async, std::move(task));
+  } catch (const std::system_error& error) {
+    throw_no_thread("saving beside training", error);
+  }
+}
+
+inline void BackgroundTask::finish() {
+  if (result_.valid()) result_.get();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

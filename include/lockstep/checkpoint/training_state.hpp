@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/checkpoint/saved_array.hpp"
@@ -28,7 +29,7 @@ struct TrainingState {
   /// them; then, with accumulated_steps, sums of gradients.
   std::vector<SavedArray> slots;
   std::int64_t iterations = 0;         ///< optimizer updates made
-  double learning_rate = 0;            ///< in force
+  double learning_rate = 0;            ///< the current one
   double previous_learning_rate = 0;   ///< of the last update; 0: not known
   std::int64_t accumulated_steps = 0;  ///< since the last update, whose gradients are in slots
   double accumulated_rows = 0;         ///< of these steps, on all ranks
@@ -57,4 +58,24 @@ struct TrainingState {
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
+/// A checksum shows that a file is unchanged, not that its contents make sense. Throws
+/// DataError naming the field, its value and the range: counters are whole numbers up to 2^53, the
+/// epoch fits into an int, the learning rate is finite, and a state was saved by at least one rank.
+/// (The sums of a running epoch may be infinite or NaN: so is the loss of a training that goes
+/// wrong.)
+void check_ranges(const TrainingState& state);
+
+namespace detail {
+
+/// The same for a counter that is kept elsewhere. Throws DataError unless least <= value <= most.
+void check_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most);
+
+/// Counters are summed over ranks as doubles, which are exact up to here.
+inline constexpr std::int64_t largest_count = std::int64_t{1} << 53;
+
+}  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/checkpoint/training_state.ipp"
+#endif

@@ -12,11 +12,10 @@
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
-#include "lockstep/core/crc32.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_format.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/utf8.hpp"
 #include "lockstep/core/zip.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

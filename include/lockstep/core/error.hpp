@@ -1,8 +1,10 @@
 // Errors and the exit codes that they become.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
@@ -69,6 +71,29 @@ class ReplicasDiffer : public Error {
 class DataError : public Error {
  public:
   explicit DataError(const std::string& message) : Error(message, ExitCode::failure) {}
+};
+
+/// Layers and losses see rows of a batch. fit and evaluate, which know the samples, put the
+/// sample's name in place of the row.
+class BadSample : public DataError {
+ public:
+  /// The message is `before`, "row 3 of the batch", `after`.
+  BadSample(std::string_view before, std::size_t row, std::string_view after)
+      : DataError(concat({before, "row ", row, " of the batch", after})),
+        before_(before),
+        after_(after),
+        row_(row) {}
+
+  [[nodiscard]] std::size_t row() const noexcept { return row_; }
+  /// The same, with the sample in place of the row.
+  [[nodiscard]] DataError of_sample(std::string_view sample) const {
+    return DataError(concat({before_, sample, after_}));
+  }
+
+ private:
+  std::string before_;
+  std::string after_;
+  std::size_t row_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -43,7 +42,7 @@ class KnownLogPlace {
   }
 
  private:
-  std::recursive_mutex mutex_{};  // what finds the place may write a line of its own
+  std::recursive_mutex mutex_{};  // what finds the place may write a line itself
   LogPlace place_{};
   LogPlace (*find_)() = nullptr;  // until it has been asked
 };

@@ -87,7 +87,7 @@ struct SequenceOfTokens<Positions, Shape<Extents...>> {
 };
 }  // namespace detail
 
-/// The sequence of so many tokens: SequenceOf<64, Shape<128>> is Sequence<64, 128>.
+/// A sequence of that many tokens: SequenceOf<64, Shape<128>> is Sequence<64, 128>.
 template <std::size_t Positions, class Token>
 using SequenceOf = typename detail::SequenceOfTokens<Positions, Token>::Type;
 

@@ -1,4 +1,4 @@
-// TensorView::matrix, in a header of its own: most headers need no Eigen.
+// TensorView::matrix, in its own header: most headers need no Eigen.
 #pragma once
 
 #include <Eigen/Core>

@@ -1,4 +1,4 @@
-// Messages put together from text and numbers.
+// Texts: messages put together from text and numbers, UTF-8, and JSON.
 #pragma once
 
 #include <concepts>
@@ -11,6 +11,29 @@
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// True for well-formed UTF-8 (The Unicode Standard, table 3-7): no misplaced byte, no overlong
+/// encoding, no surrogate, nothing above U+10FFFF. The empty text is well-formed.
+[[nodiscard]] constexpr bool is_utf8(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(text[i]));
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned first = byte(i++);
+    if (first < 0x80) continue;
+    const std::size_t more = first >= 0xC2 && first < 0xE0   ? 1
+                             : first >= 0xE0 && first < 0xF0 ? 2
+                             : first >= 0xF0 && first < 0xF5 ? 3
+                                                             : 0;
+    if (more == 0 || text.size() - i < more) return false;
+    const unsigned second = byte(i);
+    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return false;
+    if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return false;
+    for (const std::size_t end = i + more; i < end; ++i)
+      if ((byte(i) & 0xC0) != 0x80) return false;
+  }
+  return true;
+}
 
 /// A part of a message: text, a whole number, or a number in the shortest form that reads back as
 /// itself ("0.01", "1e-07").
@@ -53,8 +76,8 @@ class TextPiece {
 /// f, e and g of printf.
 enum class NumberForm : std::uint8_t { fixed, scientific, general };
 
-/// A number as printf writes it in the locale "C", with so many `digits` behind the point (of
-/// `general`, in all); below 0: with the fewest that read back as itself. All numbers in messages,
+/// A number as printf writes it in the locale "C", with `digits` digits behind the point (of
+/// `general`, in all); below 0: the fewest that read back as itself. All numbers in messages,
 /// logs and names of files are written here: printf and streams follow the program's locale, which
 /// may have another point.
 [[nodiscard]] std::string number_text(double value, NumberForm form, int digits = -1);
@@ -73,6 +96,20 @@ enum class NumberForm : std::uint8_t { fixed, scientific, general };
 /// Makes a whole message fit, whatever it was put together of, as every Error and log line does:
 /// the same, but it may have several lines, and is cut after 16 KiB.
 [[nodiscard, gnu::cold]] std::string printable_message(std::string_view text);
+
+namespace detail {
+
+/// A text in JSON's quotes (RFC 8259).
+[[nodiscard, gnu::cold]] std::string json_text(std::string_view text);
+
+/// A number as Python prints it: the fewest digits that read back as itself ("0.1", "2.0",
+/// "1e-07"), "nan", "inf", "-inf". The first three are JSON, too.
+[[nodiscard, gnu::cold]] std::string python_number(double number);
+
+/// The same in JSON, which has null for what is no finite number.
+[[nodiscard, gnu::cold]] std::string json_number(double number);
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/utf8.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -107,5 +107,40 @@ LOCKSTEP_INLINE std::string in_quotes(std::string_view text, std::size_t most) {
 LOCKSTEP_INLINE std::string printable_message(std::string_view text) {
   return detail::show(text, std::size_t{1} << 14, "\n\t");
 }
+
+namespace detail {
+
+LOCKSTEP_INLINE std::string json_text(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string json = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < 0x20) {
+      json += "\\u00";
+      json += digits[code / 16];
+      json += digits[code % 16];
+    } else {
+      if (c == '"' || c == '\\') json += '\\';
+      json += c;
+    }
+  }
+  return json + '"';
+}
+
+LOCKSTEP_INLINE std::string python_number(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  const double size = std::abs(number);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
+  std::string text = number_text(number, fixed ? NumberForm::fixed : NumberForm::scientific);
+  if (fixed && text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+LOCKSTEP_INLINE std::string json_number(double number) {
+  return std::isfinite(number) ? python_number(number) : "null";
+}
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,6 +1,14 @@
-// Threads whose work an error names when they cannot be started.
+// Threads of the library: an error names their work when they cannot be started, signals leave them
+// alone, and a pipe wakes them.
 #pragma once
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <initializer_list>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -11,6 +19,30 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// While one of these lives, threads that this thread starts get no signals but those of their own
+/// faults, so that SIGINT, SIGTERM and the like interrupt only the program's threads. Signals for
+/// this thread that come in the meantime are delivered at the end.
+class SignalMask {
+ public:
+  SignalMask() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+      ::sigdelset(&all, fault);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+  ~SignalMask() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -37,3 +69,37 @@ template <class Thread = std::thread, class F>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A pipe to oneself.
+class WakePipe {
+ public:
+  /// Throws Error when the system refuses.
+  WakePipe() {
+    if (::pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0)
+      throw Error(concat({"cannot make a pipe: ", system_error_text(errno)}));
+  }
+  WakePipe(const WakePipe&) = delete;
+  WakePipe& operator=(const WakePipe&) = delete;
+  ~WakePipe() {
+    for (const int end : ends_) ::close(end);
+  }
+
+  /// Is readable from wake() to drain().
+  [[nodiscard]] int descriptor() const noexcept { return ends_[0]; }
+  void wake() noexcept {
+    const char byte = 0;
+    (void)!::write(ends_[1], &byte, 1);
+  }
+  void drain() noexcept {
+    char bytes[16];
+    while (::read(ends_[0], bytes, sizeof bytes) > 0) {
+    }
+  }
+
+ private:
+  int ends_[2];
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

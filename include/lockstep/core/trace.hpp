@@ -1,16 +1,29 @@
-// Where the time of training steps goes.
+// Where the time of training steps goes: a Trace, and the spans that it records.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/trace_part.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Parts of a training step. Forward and backward are counted for each layer.
+enum class TracePart : std::uint8_t {
+  input,
+  forward,
+  loss,
+  backward,
+  collective,
+  optimizer,
+  callbacks
+};
+
+inline constexpr std::size_t trace_part_count = 7;
 
 /// Records spans of time of one thread: their sums, and the first `max_events` one by one.
 /// Recording allocates nothing.
@@ -55,6 +68,31 @@ class Trace {
 
   friend class TraceSpan;
   Clock::duration inside_{};  // of spans that have ended within the innermost open one
+};
+
+/// Adds the time from its construction to its destruction, without that of spans within it; does
+/// nothing without a trace.
+class TraceSpan {
+ public:
+  TraceSpan(Trace* trace, TracePart part, std::size_t layer = 0) noexcept
+      : trace_(trace), layer_(layer), part_(part) {
+    if (trace_ != nullptr) begin();
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+  ~TraceSpan() {
+    if (trace_ != nullptr) end();
+  }
+
+ private:
+  void begin() noexcept;
+  void end() noexcept;
+
+  Trace* trace_;
+  std::size_t layer_;
+  TracePart part_;
+  std::int64_t begin_ = 0;    // in ticks of the trace's clock
+  std::int64_t outside_ = 0;  // inside the span around this one, before it
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "lockstep/core/trace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -17,6 +19,18 @@ LOCKSTEP_INLINE void Trace::add(TracePart part, std::size_t layer, Clock::time_p
     events_.push_back({begin, end - begin, layer, part});
   else
     ++left_out_;
+}
+
+LOCKSTEP_INLINE void TraceSpan::begin() noexcept {
+  outside_ = std::exchange(trace_->inside_, {}).count();
+  begin_ = Trace::Clock::now().time_since_epoch().count();
+}
+
+LOCKSTEP_INLINE void TraceSpan::end() noexcept {
+  const auto end = Trace::Clock::now();
+  const Trace::Clock::time_point begin{Trace::Clock::duration{begin_}};
+  trace_->add(part_, layer_, begin, end, trace_->inside_);
+  trace_->inside_ = Trace::Clock::duration{outside_} + (end - begin);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,4 +1,4 @@
-// Zip files, as far as .npz needs them.
+// The part of zip files that .npz needs.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/core/crc32.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"

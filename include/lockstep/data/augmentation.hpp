@@ -23,7 +23,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/map.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -352,7 +351,7 @@ struct RandomNoise {
   }
 };
 
-/// A function for map: fills a square about a random pixel, as far as it lies in the image
+/// A function for map: fills the part of a square about a random pixel that lies in the image
 /// (DeVries, Taylor, "Improved regularization of convolutional neural networks with cutout", 2017).
 /// Use: `samples.map(Cutout{.image = {32, 32, 3}, .size = 8})`. Keras: `RandomErasing`.
 struct Cutout {
@@ -389,7 +388,7 @@ namespace detail {
 /// Of Beta(alpha, alpha).
 [[nodiscard]] double symmetric_beta(RandomStream& random, double alpha);
 
-/// A batch of pairs: each sample, another one of the batch, and the key of their weight.
+/// A batch of pairs: each sample, a second one of the batch, and the key of their weight.
 void pair_samples(ElementSpan own, RandomKey key, ElementBatch& pairs);
 
 /// The weights of such pairs.

@@ -30,7 +30,7 @@ struct BatchViews {
 };
 
 /// The batches of a DistributedDataset, one after the other. When the dataset has a prefetch_size()
-/// of n > 0, a thread of its own reads up to n batches ahead, into memory that is allocated once;
+/// of n > 0, a separate thread reads up to n batches ahead, into memory that is allocated once;
 /// what that thread throws is thrown by next(). Used by one thread.
 template <class T>
 class BatchLoader {

@@ -21,13 +21,13 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/cache.hpp"
-#include "lockstep/data/gather.hpp"
+#include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {

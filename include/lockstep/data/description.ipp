@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/data/description.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

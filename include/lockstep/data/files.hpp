@@ -14,10 +14,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/scratch.hpp"
-#include "lockstep/data/source.hpp"
+#include "lockstep/data/stage.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 
@@ -64,7 +64,7 @@ class FileRows {
   /// Keeps a worker's files. Throws ConfigurationError when there would be none.
   void shard(int num_shards, int index);
 
-  /// The next file has so many rows.
+  /// Adds the number of rows of the next file.
   void add(std::int64_t rows);
   /// Of all files that were added.
   [[nodiscard]] std::int64_t rows() const noexcept { return ends_.back(); }

@@ -14,7 +14,6 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -54,7 +53,7 @@ class JoinedStages {
   void read(ElementSpan samples, TensorView<float> x, TensorView<float> y);
   void read(ElementSpan samples, TensorView<double> x, TensorView<double> y);
 
-  /// The pass of a branch, with a seed of its own.
+  /// The pass of a branch, with its own seed.
   [[nodiscard]] static Pass branch_pass(Pass pass, std::size_t branch) noexcept;
   [[nodiscard]] static std::int64_t fewest_files(const std::vector<AnyStage>& branches);
   [[nodiscard]] static SourceFingerprint joined_fingerprint(const std::vector<AnyStage>& branches);

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"

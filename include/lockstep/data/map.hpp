@@ -16,9 +16,8 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/concepts.hpp"
-#include "lockstep/data/gather.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
+#include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -140,7 +139,7 @@ class Map : public Transform<Upstream> {
   detail::Scratch targets_;
 };
 
-/// Calls `f(in, out)` for every sample when it is read: out has sizes of its own and is flat, and f
+/// Calls `f(in, out)` for every sample when it is read: out has its own sizes and is flat, and f
 /// writes all of it but the weights, which are those of the source, or 1 where sizes asks for some.
 /// f takes `const auto&, auto&`, or the samples of one scalar type.
 template <class Upstream, class F>

@@ -19,9 +19,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/order.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/sharding.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -473,7 +471,7 @@ class Pipeline : public PipelinePass<S> {
     return then(Batch<S>(stage_, size, drop_remainder));
   }
 
-  /// Each rank reads up to `buffer_size` batches ahead on a thread of its own, while the step
+  /// Each rank reads up to `buffer_size` batches ahead on a separate thread, while the step
   /// before them runs; autotune: 2. Worth a core where reading takes long (map with much work,
   /// files). Results stay the same. Functions given to map run on that thread. Throws
   /// ConfigurationError unless buffer_size is autotune or in [0, 1024].

@@ -14,8 +14,8 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/sharding.hpp"
+#include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -82,7 +82,7 @@ class ResizedBatches {
   int part_, whole_;
   Iteration iteration_;
   std::size_t size_ = 0;                 // of a batch; 0: not known yet
-  std::vector<AnyDataset> readers_;      // each in a batch of its own, since a batch may need two
+  std::vector<AnyDataset> readers_;      // each in its own batch, since a batch may need two
   std::size_t front_ = 0;                // the reader that has come furthest
   std::size_t in_front_ = 0, used_ = 0;  // samples of its batch, and of these used
   std::int64_t position_ = 0;

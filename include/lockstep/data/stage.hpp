@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/tensor_view.hpp"
@@ -20,6 +21,33 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
+
+/// Grows when needed. Copies begin empty, so that an object that holds one is copyable and copies
+/// share nothing.
+class Scratch {
+ public:
+  Scratch() noexcept = default;
+  Scratch(const Scratch&) noexcept {}
+  Scratch& operator=(const Scratch&) noexcept { return *this; }
+
+  /// `size` elements of undefined value.
+  template <class T>
+  T* get(std::size_t size) {
+    if (buffer_.size() < size * sizeof(T)) buffer_ = Buffer(size * sizeof(T));
+    return reinterpret_cast<T*>(buffer_.data());
+  }
+
+  /// A view of undefined values; empty() when there are no features.
+  template <class T>
+  TensorView<T> view(std::size_t samples, std::size_t features) {
+    if (features == 0) return {};
+    const std::size_t stride = padded_batch(samples);
+    return {get<T>(stride * features), samples, features, stride};
+  }
+
+ private:
+  Buffer buffer_;
+};
 
 /// Owns what is behind an Interface with a virtual destructor, or nothing. A copy has a copy of the
 /// object: `Interface* clone() const` makes one with new. (Quicker to compile than
@@ -291,7 +319,7 @@ void copy_features(TensorView<T> from, TensorView<T> to, std::size_t begin) noex
     std::copy_n(from.feature(f), from.samples(), to.feature(begin + f));
 }
 
-/// The pass of a sample that a stage over AnyStage makes of others: another one than theirs.
+/// The pass of a sample that a stage over AnyStage makes of others: not theirs.
 [[nodiscard]] constexpr std::uint64_t rekeyed(std::uint64_t pass, std::string_view stage) noexcept {
   std::uint64_t tag = 0;
   for (const char letter : stage) tag = tag << 5 ^ tag >> 59 ^ static_cast<std::uint64_t>(letter);

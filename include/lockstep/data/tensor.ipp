@@ -49,4 +49,11 @@ LOCKSTEP_INLINE RowsAndExtents RowsAndExtents::channels_last() const {
   return moved;
 }
 
+LOCKSTEP_INLINE void throw_other_rows(const char* needed, const std::vector<std::size_t>& samples,
+                                      const char* things, const std::vector<std::size_t>& shape) {
+  throw DataError(concat({"from_tensor_slices: every sample needs ", needed, ", got ",
+                          samples.front(), " samples ", shape_text(samples), " and ", shape.front(),
+                          " ", things, " ", shape_text(shape)}));
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

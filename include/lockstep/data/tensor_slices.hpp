@@ -15,23 +15,12 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/gather.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-namespace detail {
-
-/// "from_tensor_slices: every sample needs one target, got 3 samples (3, 2) and 4 targets (4)"
-[[noreturn, gnu::cold]] void throw_other_rows(const char* needed,
-                                              const std::vector<std::size_t>& samples,
-                                              const char* things,
-                                              const std::vector<std::size_t>& shape);
-
-}  // namespace detail
 
 /// Sample i is row i of x, its target row i of y.
 template <class X, class Y = std::uint8_t>
@@ -218,7 +207,3 @@ template <class X, class Targets>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
-
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/data/tensor_slices.ipp"
-#endif

@@ -13,9 +13,9 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/source.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -54,7 +54,7 @@ struct CsvHeader {
   std::string name;  ///< of the errors
   CsvOptions options;
   std::vector<std::string> columns = {};
-  std::string hint = {};  ///< for errors: when the separator seems to be another one
+  std::string hint = {};  ///< for errors: when the separator seems to be a different one
 
   /// Throws DataError for a text of a known kind that is no table, ConfigurationError for a
   /// separator that cannot be one.

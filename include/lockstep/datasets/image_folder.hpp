@@ -13,10 +13,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/pipeline.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/datasets/image_decoders.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 

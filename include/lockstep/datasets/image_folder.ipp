@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/random.hpp"

@@ -11,9 +11,9 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/data/gather.hpp"
 #include "lockstep/data/map.hpp"
-#include "lockstep/data/scratch.hpp"
+#include "lockstep/data/stage.hpp"
+#include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -11,9 +11,9 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -4,4 +4,3 @@
 #include "lockstep/core/config.hpp"  // first: see there
 
 #include "lockstep/extra/mpi/mpi.hpp"
-#include "lockstep/extra/mpi/mpi_cluster.hpp"

@@ -3,5 +3,4 @@
 
 #include "lockstep/core/config.hpp"  // first: see there
 
-#include "lockstep/extra/prometheus/prometheus_file.hpp"
-#include "lockstep/extra/prometheus/prometheus_port.hpp"
+#include "lockstep/extra/prometheus/prometheus.hpp"

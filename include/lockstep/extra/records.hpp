@@ -5,5 +5,4 @@
 
 #include "lockstep/extra/records/example.hpp"
 #include "lockstep/extra/records/tfrecord_file.hpp"
-#include "lockstep/extra/records/tfrecord_writer.hpp"
 #include "lockstep/extra/records/tfrecords.hpp"

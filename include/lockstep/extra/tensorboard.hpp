@@ -3,5 +3,4 @@
 
 #include "lockstep/core/config.hpp"  // first: see there
 
-#include "lockstep/extra/tensorboard/event_file.hpp"
 #include "lockstep/extra/tensorboard/tensorboard.hpp"

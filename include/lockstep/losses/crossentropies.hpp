@@ -11,10 +11,43 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/softmax_rows.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/elementwise_loss.hpp"
 #include "lockstep/losses/labels.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a loss needs of some samples: the log of the sum of exponentials is log(sum) + largest.
+template <class T>
+struct SoftmaxBlock {
+  static constexpr std::size_t samples = 16 * batch_multiple;  ///< at most
+  alignas(64) T largest[samples];                              ///< of the sample's logits
+  alignas(64) T sum[samples];                                  ///< of exp(logit - largest)
+};
+
+/// For the samples from `first` on, a multiple of batch_multiple, as many as a block takes, padding
+/// included. `softmax` may be empty.
+template <class T>
+void softmax_block(TensorView<const T> logits, TensorView<T> softmax, std::size_t first,
+                   SoftmaxBlock<T>& block) {
+  alignas(64) T factors[SoftmaxBlock<T>::samples];
+  kernels::dispatch(kernels::SoftmaxRows<T>{
+      .features = logits.features(),
+      .samples = std::min(SoftmaxBlock<T>::samples, logits.stride() - first),
+      .stride = logits.stride(),
+      .x = logits.data() + first,
+      .y = softmax.empty() ? nullptr : softmax.data() + first,
+      .largest = block.largest,
+      .sum = block.sum,
+      .factors = factors});
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
 /// Mean over the outputs of a sample of the cross-entropy of a target y in [0, 1] and a score, in
@@ -195,6 +228,187 @@ void KLDivergence::compute(TensorView<const T> predictions, TensorView<const T> 
     return detail::LossTerm{target * std::log(target / std::clamp(p, lowest, 1.0)), slope};
   };
   detail::sum_over_outputs(predictions, targets, losses, gradient, 1.0, formula);
+}
+
+/// Mean over the outputs of a row of w (1 - t)^gamma c: c is the cross-entropy of the smoothed
+/// target s = y (1 - label_smoothing) + label_smoothing / 2 and the probability p, t = s p + (1 -
+/// s) (1 - p) is how right p is, and w = s alpha + (1 - s) (1 - alpha) with apply_class_balancing,
+/// else 1. In c, p is clipped to [1e-7, 1 - 1e-7], also where it comes from a logit, as in Keras;
+/// the gradient through a clipped p is 0. (T. Lin and others, Focal Loss for Dense Object
+/// Detection, 2017.)
+/// Use: `BinaryFocalCrossentropy{.gamma = 2}`.
+struct BinaryFocalCrossentropy {
+  bool apply_class_balancing = false;
+  double alpha = 0.25;         ///< weight of the answer 1, in [0, 1]; the answer 0 has 1 - alpha
+  double gamma = 2;            ///< at least 0; with 0, BinaryCrossentropy
+  bool from_logits = false;    ///< true: the model ends without sigmoid
+  double label_smoothing = 0;  ///< in [0, 1]
+
+  static constexpr std::string_view name = "binary_focal_crossentropy";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size;
+
+  [[nodiscard]] std::string description() const;
+
+  /// Throws ConfigurationError.
+  void validate() const;
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const;
+
+ private:
+  [[nodiscard]] detail::LossTerm of_probability(double p, double target) const;
+};
+
+inline std::string BinaryFocalCrossentropy::description() const {
+  return describe(name, {{"apply_class_balancing", apply_class_balancing},
+                         {"alpha", alpha},
+                         {"gamma", gamma},
+                         {"from_logits", from_logits},
+                         {"label_smoothing", label_smoothing}});
+}
+
+inline void BinaryFocalCrossentropy::validate() const {
+  if (!(alpha >= 0 && alpha <= 1 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
+    throw ConfigurationError(
+        description() + ": expected alpha and label_smoothing in [0, 1] and gamma of at least 0");
+}
+
+template <class T>
+void BinaryFocalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
+                                      std::span<double> losses, TensorView<T> gradient) const {
+  detail::mean_over_outputs(predictions, targets, losses, gradient, [this](double score, double y) {
+    const double target = y * (1 - label_smoothing) + label_smoothing / 2;
+    if (!from_logits) return of_probability(score, target);
+    const double p = 1 / (1 + std::exp(-score));
+    const detail::LossTerm term = of_probability(p, target);
+    return detail::LossTerm{term.value, term.slope * p * (1 - p)};
+  });
+}
+
+inline detail::LossTerm BinaryFocalCrossentropy::of_probability(double p, double target) const {
+  constexpr double low = 1e-7, high = 1 - 1e-7;
+  const double q = std::clamp(p, low, high);
+  const double entropy = -target * std::log(q) - (1 - target) * std::log(1 - q);
+  const double entropy_slope = p >= low && p <= high ? (q - target) / (q * (1 - q)) : 0.0;
+  const double wrong = 1 - (target * p + (1 - target) * (1 - p));
+  const double focus = std::pow(wrong, gamma);
+  const double focus_slope =
+      gamma > 0 && wrong > 0 ? gamma * focus / wrong * (1 - 2 * target) : 0.0;
+  const double weight = apply_class_balancing ? target * alpha + (1 - target) * (1 - alpha) : 1.0;
+  return {weight * focus * entropy, weight * (focus * entropy_slope + focus_slope * entropy)};
+}
+
+/// -alpha sum_i (1 - q_i)^gamma s_i log q_i for targets y that are distributions over n classes
+/// (one-hot vectors, as a rule) and a flat output: s_i = y_i (1 - label_smoothing) +
+/// label_smoothing / n, and q is the softmax of the logits, or the probabilities divided by their
+/// sum, clipped to [1e-7, 1 - 1e-7]; the gradient through a clipped q_i is 0. Keras's formulas. (T.
+/// Lin and others, Focal Loss for Dense Object Detection, 2017.)
+/// Use: `CategoricalFocalCrossentropy{.alpha = 0.25}`.
+struct CategoricalFocalCrossentropy {
+  double alpha = 0.25;         ///< factor of all classes; class_weight weighs single ones
+  double gamma = 2;            ///< at least 0; with 0, alpha times CategoricalCrossentropy
+  bool from_logits = false;    ///< true: the model ends without softmax
+  double label_smoothing = 0;  ///< in [0, 1]
+
+  static constexpr std::string_view name = "categorical_focal_crossentropy";
+  static constexpr std::string_view target_advice = "give one-hot targets";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
+
+  [[nodiscard]] std::string description() const;
+
+  /// Throws ConfigurationError.
+  void validate() const;
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const;
+
+ private:
+  /// Of a row: q is exp(z - largest) / sum, or p / sum.
+  struct Scale {
+    double largest, sum;
+  };
+  struct Term {
+    double value, slope;  ///< by q
+  };
+
+  template <class T>
+  [[nodiscard]] Scale scale_of(TensorView<const T> predictions, std::size_t row) const;
+  [[nodiscard]] double share(double score, const Scale& scale) const;
+  [[nodiscard]] Term term(double q, double target) const;
+};
+
+inline std::string CategoricalFocalCrossentropy::description() const {
+  return describe(name, {{"alpha", alpha},
+                         {"gamma", gamma},
+                         {"from_logits", from_logits},
+                         {"label_smoothing", label_smoothing}});
+}
+
+inline void CategoricalFocalCrossentropy::validate() const {
+  if (!(alpha >= 0 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
+    throw ConfigurationError(
+        description() + ": expected alpha and gamma of at least 0 and label_smoothing in [0, 1]");
+}
+
+template <class T>
+void CategoricalFocalCrossentropy::compute(TensorView<const T> predictions,
+                                           TensorView<const T> targets, std::span<double> losses,
+                                           TensorView<T> gradient) const {
+  const std::size_t classes = predictions.features();
+  for (std::size_t row = 0; row < predictions.samples(); ++row) {
+    const Scale scale = scale_of(predictions, row);
+    const auto term_of = [&](std::size_t c, double q) {
+      const auto target = static_cast<double>(targets(row, c));
+      return term(q,
+                  target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes));
+    };
+    double loss = 0, mean_slope = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double q = share(static_cast<double>(predictions(row, c)), scale);
+      const Term of_class = term_of(c, q);
+      loss += of_class.value;
+      mean_slope += q * of_class.slope;
+    }
+    losses[row] = loss;
+    if (gradient.empty()) continue;
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double q = share(static_cast<double>(predictions(row, c)), scale);
+      const double slope = term_of(c, q).slope - mean_slope;
+      gradient(row, c) = static_cast<T>(from_logits ? q * slope : slope / scale.sum);
+    }
+  }
+  if (!gradient.empty()) gradient.clear_padding();
+}
+
+template <class T>
+auto CategoricalFocalCrossentropy::scale_of(TensorView<const T> predictions, std::size_t row) const
+    -> Scale {
+  Scale scale{static_cast<double>(predictions(row, 0)), 0};
+  for (std::size_t c = 1; c < predictions.features(); ++c)
+    scale.largest = std::max(scale.largest, static_cast<double>(predictions(row, c)));
+  for (std::size_t c = 0; c < predictions.features(); ++c) {
+    const auto score = static_cast<double>(predictions(row, c));
+    scale.sum += from_logits ? std::exp(score - scale.largest) : score;
+  }
+  return scale;
+}
+
+inline double CategoricalFocalCrossentropy::share(double score, const Scale& scale) const {
+  return (from_logits ? std::exp(score - scale.largest) : score) / scale.sum;
+}
+
+inline auto CategoricalFocalCrossentropy::term(double q, double target) const -> Term {
+  constexpr double low = 1e-7, high = 1 - 1e-7;
+  const double clipped = std::clamp(q, low, high), wrong = 1 - clipped;
+  const double entropy = -target * std::log(clipped), focus = alpha * std::pow(wrong, gamma);
+  const double slope = -focus * target / clipped - gamma * focus / wrong * entropy;
+  return {focus * entropy, q >= low && q <= high ? slope : 0.0};
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

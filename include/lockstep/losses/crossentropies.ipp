@@ -1,16 +1,9 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
-#include "lockstep/core/describe.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/kernels/exp.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/losses/crossentropies.hpp"
-#include "lockstep/losses/labels.hpp"
-#include "lockstep/losses/softmax.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

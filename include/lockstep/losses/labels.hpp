@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "lockstep/core/bad_sample.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"

@@ -50,7 +50,7 @@ template <std::size_t Begin, std::size_t End, class L>
 ///        output_loss<10, 14>(Huber{}, 0.5)}
 /// @endcode
 /// Outputs of which no part has a loss are not trained. Where a part ignores a row, the others
-/// still count; the mean is over all rows. (In Keras, that part has a mean of its own.)
+/// still count; the mean is over all rows. (In Keras, that part has its own mean.)
 /// OutputMetric gives the figures of a part, its loss among them.
 /// Use: `Losses{output_loss<0, 10>(SparseCategoricalCrossentropy{}), output_loss<10, 14>(Huber{},
 /// 0.5)}`. Keras: `loss={...}, loss_weights={...}`.

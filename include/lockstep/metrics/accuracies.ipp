@@ -5,7 +5,6 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/metrics/accuracies.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -15,7 +15,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -36,7 +35,7 @@ enum class AUCSummationMethod {
 
 /// The area under a curve as Keras computes it: at thresholds in [0, 1]. Outputs are probabilities,
 /// or logits with from_logits; targets are 0 and 1, or shares of both. Several outputs count like
-/// samples, or, with multi_label, each has an area of its own, and the figure is their mean. With
+/// samples, or, with multi_label, each has its own area, and the figure is their mean. With
 /// roc 0 unless both classes have come.
 /// Use: `AUC{.curve = AUCCurve::pr, .from_logits = true}`.
 struct AUC {

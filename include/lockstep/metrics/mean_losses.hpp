@@ -19,7 +19,6 @@
 #include "lockstep/losses/hinges.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

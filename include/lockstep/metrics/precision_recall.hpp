@@ -14,7 +14,6 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -74,7 +73,7 @@ struct YesRule {
 };
 
 /// Precision, or Recall. An answer is yes if the output is above the threshold, and should be if
-/// its target is not 0. The outputs of a row are answers of their own; a class label is taken as a
+/// its target is not 0. The outputs of a row are separate answers; a class label is taken as a
 /// one-hot vector.
 template <bool IsPrecision>
 struct RightAnswers {

@@ -35,7 +35,7 @@ struct LoadWeightsOptions {
   /// What both have is loaded. Variables that the file lacks keep their values, and arrays that the
   /// model lacks are left out. (Otherwise either is an error.)
   bool by_name = false;
-  /// A variable whose shape in the file is another one keeps its value. (Otherwise an error.)
+  /// Keep the value of a variable whose shape in the file differs, instead of throwing.
   bool skip_mismatch = false;
   /// Of several that fit a name, the longest `from` counts.
   std::vector<WeightsRename> rename = {};
@@ -51,7 +51,7 @@ struct LoadedWeights {
   std::vector<std::string> mismatched;  ///< has another shape there, and keeps its value
   std::vector<std::string>
       unused;  ///< arrays of the file (under its names) that are none of the model's
-  bool optimizer_state = false;  ///< that of Keras's file is in force, too
+  bool optimizer_state = false;  ///< that of Keras's file was taken, too
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -2,15 +2,20 @@
 #pragma once
 
 #include <Eigen/Core>
+
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,28 +23,344 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_matrix.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/tensor.hpp"
+#include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/model/array_data.hpp"
-#include "lockstep/model/call_sentences.hpp"
-#include "lockstep/model/compile_options.hpp"
-#include "lockstep/model/model_variables.hpp"
+#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/compiled.hpp"
+#include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
-#include "lockstep/training/array_options.hpp"
+#include "lockstep/strategies/one_device.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/loops.hpp"
+#include "lockstep/training/named_arrays.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a Tensor can be made of.
+template <class X>
+concept Array = requires(const X& x) { Tensor(x); };
+template <class... Xs>
+concept Arrays = (Array<Xs> && ...);
+
+/// The rows of x, and of y as their targets where it is given, in order. Throws ConfigurationError
+/// when the batch size is below 1, and DataError when the numbers of rows differ.
+template <class... Arrays>
+[[nodiscard]] AnyDataset array_data(std::string_view where,
+                                    const std::optional<std::int64_t>& batch_size,
+                                    const Arrays&... x_and_y) {
+  const std::int64_t batch = array_batch_size(where, batch_size);
+  return from_tensor_slices(x_and_y...).batch(batch);
+}
+
+/// The rows of x and y, with weights unless there are none.
+template <class X, class Y>
+[[nodiscard]] auto weighted_slices(const X& x, const Y& y, const Tensor<float>& weights) {
+  return weights.rows() > 0 ? from_tensor_slices(x, y, weights) : from_tensor_slices(x, y);
+}
+
+/// All rows as one batch. Throws DataError when there are none, or the numbers of rows differ.
+template <class... Arrays>
+[[nodiscard]] AnyDataset one_batch(std::string_view where, const Arrays&... x_and_y) {
+  const auto samples = from_tensor_slices(x_and_y...);
+  if (samples.cardinality() == 0)
+    throw DataError(concat({where, ": the batch has no rows; give at least one"}));
+  return samples.batch(samples.cardinality());
+}
+
+/// What evaluate goes through.
+template <class X, class Y>
+[[nodiscard]] AnyDataset evaluation_data(const X& x, const Y& y, const EvaluateOptions& options) {
+  const std::int64_t batch = array_batch_size("evaluate", options.batch_size);
+  return weighted_slices(x, y, options.sample_weight).batch(batch);
+}
+
+/// What fit trains on. Without validation_data, the share validation_split of the samples, from
+/// their end, becomes it.
+template <class X, class Y>
+[[nodiscard]] AnyDataset training_data(const X& x, const Y& y, FitOptions& options) {
+  const std::int64_t batch = array_batch_size("fit", options.batch_size);
+  const auto samples = weighted_slices(x, y, options.sample_weight);
+  const std::int64_t size = samples.cardinality();
+  const std::int64_t train =
+      options.validation_data ? size : training_samples(size, options.validation_split);
+  // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles
+  // nothing. Keras, too, takes the last samples for validation, before it shuffles.
+  const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer,
+                        std::int64_t batch_size) {
+    return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch_size));
+  };
+  if (train < size) {
+    const auto wanted = std::exchange(options.validation_batch_size, std::nullopt);
+    options.validation_data =
+        part(train, size, 1, wanted ? array_batch_size("fit: validation", wanted) : batch);
+  }
+  return part(0, train, options.shuffle && train > 1 ? train : 1, batch);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// What compile may be told beyond what is a type.
+struct CompileOptions {
+  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief.
+  /// The chief's is used on all workers.
+  std::optional<std::uint64_t> seed = std::nullopt;
+  /// When the ranks communicate. Default: in every step. Over a slow network, rounds of steps
+  /// without communication: LocalSGD{.steps = 16}, or DiLoCo{.steps = 500}. Equal on all workers,
+  /// and part of what a saved state must have in common with the program.
+  Synchronization synchronization = {};
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class>
+inline constexpr bool no_call = false;
+
+// Each sentence lists the fields of its options in their order; a test compares the two.
+
+template <class Data>
+struct FitSentence {
+  static_assert(
+      no_call<Data>,
+      "lockstep: no such call of fit: it is fit(dataset, {options}, callbacks...) or fit(x, y, "
+      "{options}, callbacks...), and an option is misspelt or of the wrong type. FitOptions has, "
+      "in this order: batch_size, epochs, verbose, validation_split, validation_data, shuffle, "
+      "class_weight, sample_weight, initial_epoch, steps_per_epoch, validation_steps, "
+      "validation_batch_size, validation_freq, stop_on_non_finite, verify_replicas, profile");
+  static constexpr bool said = true;
+};
+
+template <class Data>
+struct EvaluateSentence {
+  static_assert(no_call<Data>,
+                "lockstep: no such call of evaluate: it is evaluate(dataset, {options}, "
+                "callbacks...) or evaluate(x, y, {options}, callbacks...), and an option is "
+                "misspelt or of the wrong type. EvaluateOptions has, in this order: batch_size, "
+                "verbose, sample_weight, steps");
+  static constexpr bool said = true;
+};
+
+template <class Data>
+struct PredictSentence {
+  static_assert(no_call<Data>,
+                "lockstep: no such call of predict: it is predict(x, {options}, callbacks...), and "
+                "an option is misspelt "
+                "or of the wrong type. PredictOptions has, in this order: batch_size, steps");
+  static constexpr bool said = true;
+};
+
+template <class Data>
+struct AdaptSentence {
+  static_assert(
+      no_call<Data>,
+      "lockstep: no such call of adapt: it is adapt(dataset, {options}) or adapt(x, {options}), "
+      "and an option "
+      "is misspelt or of the wrong type. AdaptOptions has, in this order: batch_size, steps");
+  static constexpr bool said = true;
+};
+
+/// Of a call whose first argument is an array in braces.
+template <class Number>
+struct BracesSentence {
+  static constexpr bool said = true;
+  static_assert(no_call<Number>,
+                "lockstep: an array in braces has no type: write ls::Tensor<float>({1, 2, 3, 4}, "
+                "{2, 2}), two samples of two numbers, or a std::vector<float>, a sample for each "
+                "number");
+};
+
+/// The first parameter of `f(OtherCall<Sentence>, ...)`, an overload that takes every call, and is
+/// chosen where no other one fits: a conversion and an ellipsis are the worst match. The compiler
+/// then converts the first argument first, which needs the default argument below, so that the
+/// sentence is its first error. (Braces with an unknown designator match an ellipsis, nothing
+/// else.)
+template <template <class> class Sentence>
+struct OtherCall {
+  template <class Data>
+  OtherCall(const Data&, bool = Sentence<Data>::said);
+  template <class Number>
+  OtherCall(std::initializer_list<Number>, bool = BracesSentence<Number>::said);
+  template <class Number>
+  OtherCall(std::initializer_list<std::initializer_list<Number>>,
+            bool = BracesSentence<Number>::said);
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// One variable, as get_weights gives it.
+template <class T>
+struct Weight {
+  std::string name;  ///< "dense_1/kernel"
+  std::vector<std::size_t> shape;
+  std::vector<T> values;  ///< row-major, in Keras's order of dimensions
+};
+
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without a loop of its own does not pay for
+template <class T>
+[[nodiscard]] std::vector<Weight<T>> copy_weights(const std::vector<NamedArray<T>>& arrays) {
+  std::vector<Weight<T>> weights;
+  for (const NamedArray<T>& array : arrays)
+    weights.push_back({.name = array.name,
+                       .shape = {array.variable->shape().begin(), array.variable->shape().end()},
+                       .values = {array.values.begin(), array.values.end()}});
+  return weights;
+}
+
+/// Throws ConfigurationError when the weights' number or a shape is not that of the arrays.
+template <class T>
+void check_weights(const std::vector<Weight<T>>& weights,
+                   const std::vector<NamedArray<T>>& arrays) {
+  if (weights.size() != arrays.size())
+    throw ConfigurationError(
+        concat({"set_weights: expected ", arrays.size(), " arrays, got ", weights.size()}));
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const std::span<const std::size_t> shape = arrays[i].variable->shape();
+    if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), shape.begin(), shape.end()) ||
+        weights[i].values.size() != arrays[i].values.size())
+      throw ConfigurationError(
+          concat({"set_weights: expected ", arrays[i].name, " ", shape_text(shape), ", got '",
+                  weights[i].name, "' ", shape_text(weights[i].shape), " with ",
+                  weights[i].values.size(), " values"}));
+  }
+}
+
+/// Copies weights that check_weights has passed.
+template <class T>
+void put_weights(const std::vector<Weight<T>>& weights, const std::vector<NamedArray<T>>& arrays) {
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    std::copy(weights[i].values.begin(), weights[i].values.end(), arrays[i].values.begin());
+}
+
+/// Files of a Model; in saving/model_files.hpp, so that a program without files needs no archives.
+template <class Model>
+struct ModelFiles;
+
+}  // namespace detail
+
+/// What a Model has for its variables, in memory and in files, and for the figures that belong to
+/// them. A part of Model, whose members these are; T is its scalar type.
+template <class Model, class T>
+class ModelVariables {
+ public:
+  /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others
+  /// (moving statistics).
+  [[nodiscard]] std::vector<Weight<T>> get_weights() const {
+    return detail::copy_weights(detail::named_arrays_of(trainer(), 0));
+  }
+
+  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
+  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
+  /// and Error while fit trains with parameter servers.
+  void set_weights(const std::vector<Weight<T>>& weights) {
+    detail::check_variables_are_here(trainer(), "set_weights");
+    detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
+    for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i)
+      detail::put_weights(weights, detail::named_arrays_of(trainer(), i));
+  }
+
+  /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
+  /// lockstep's own format, for load and load_model. The chief alone writes. Throws Error naming
+  /// the path; the file that was there then stays.
+  void save(const std::string& path) const { files().save(model(), path); }
+
+  /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
+  /// reads and sends it to the others, so that the folder need not be shared (with parameter
+  /// servers, each process reads it). The file's learning
+  /// rate is used then, whatever compile was given; variables, loss, metrics and the
+  /// optimizer's other options must be the same (where they are not, load_weights takes the
+  /// variables alone). Throws, on every worker, DataError when the file cannot be read or is
+  /// damaged, and ConfigurationError naming the difference when it belongs to another model;
+  /// nothing is changed then.
+  void load(const std::string& path) { files().load(model(), path); }
+
+  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz,
+  /// .weights.h5, or else in lockstep's own format. The chief alone writes. Throws Error naming the
+  /// path.
+  ///
+  /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
+  /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
+  /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise. As Keras does,
+  /// it puts the optimizer's state into the file (of LARS and of the program's own optimizers,
+  /// which have no keras_slots, nothing). In a fit with parameter servers the variables alone are
+  /// saved; with sharded_updates all workers must make this call, and in a fit too the state is in
+  /// the file where the chief has it (see Training::state).
+  void save_weights(const std::string& path) const { files().save_weights(model(), path); }
+
+  /// Sets every variable, found by its name, from such a file or one that other programs wrote;
+  /// float32 and float64 are converted into each other. The chief alone reads. Throws, on every
+  /// worker, DataError when it cannot be read or is damaged, and ConfigurationError naming the
+  /// first variable that is missing, unknown or of another shape; nothing is changed then.
+  ///
+  /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
+  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
+  /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
+  /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
+  /// DataError all the same). A model that is in fit, and one of which a variable was not loaded,
+  /// keeps its own.
+  void load_weights(const std::string& path) { files().load_weights(model(), path); }
+  /// The same, of a file of another model or another program: by the variables' names, with other
+  /// shapes left out, renamed, or in PyTorch's layout; by name, or with .weights_only, without the
+  /// state of Keras's optimizer. Says on the chief what was not loaded.
+  /// Throws ConfigurationError, too, when nothing at all was found; nothing is changed then.
+  LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
+    return files().load_weights(model(), path, options);
+  }
+
+  /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
+  [[nodiscard]] std::uint32_t parameters_crc32c() const {
+    return detail::parameters_crc32c(trainer());
+  }
+
+  /// The seed in use: the chief's.
+  [[nodiscard]] std::uint64_t seed() const noexcept { return detail::seed_of(trainer()); }
+  [[nodiscard]] double learning_rate() const { return detail::learning_rate_of(trainer()); }
+  /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
+  /// to all workers when the next fit begins; in a callback, all workers must make the same call.
+  /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
+  /// schedule.
+  void set_learning_rate(double learning_rate) {
+    detail::set_learning_rate(trainer(), learning_rate);
+  }
+  /// Optimizer updates made so far.
+  [[nodiscard]] std::int64_t iterations() const noexcept {
+    return detail::iterations_of(trainer());
+  }
+
+ private:
+  friend Model;
+  ModelVariables() = default;
+  ~ModelVariables() = default;
+
+  [[nodiscard]] Model& model() noexcept { return static_cast<Model&>(*this); }
+  [[nodiscard]] const Model& model() const noexcept { return static_cast<const Model&>(*this); }
+  [[nodiscard]] detail::Trainer<T>& trainer() const noexcept { return *model().trainer_; }
+
+  static auto files() {
+    static_assert(
+        requires { sizeof(detail::ModelFiles<Model>); },
+        "lockstep: to save or load a model, #include <lockstep/saving/model_files.hpp>");
+    return detail::ModelFiles<Model>{};
+  }
+};
+
+namespace detail {
+
+/// Model::on; in model/own_loop.hpp, so that a program without its own loop does not pay for
 /// it.
 template <class Model>
 struct OnReplica;
@@ -314,6 +635,111 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   std::vector<std::shared_ptr<void>> on_replicas_;  // each made by its own thread
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+namespace detail {
 
-#include "lockstep/model/compile.hpp"  // a program that has one needs the other
+/// What a program calls after compile, where it has no strategy: one of the model's own.
+[[nodiscard]] inline std::unique_ptr<OneDeviceStrategy> own_strategy() {
+  return std::make_unique<OneDeviceStrategy>();
+}
+
+/// compile, and then begin(model). `strategy`: a program's, or a model's own.
+template <class Net, class T, Strategy S, class Begin, class LossType, class OptimizerType,
+          class... Metrics>
+auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, LossType loss,
+                 OptimizerType optimizer, Metrics... metrics) {
+  static_assert(std::same_as<T, float> || std::same_as<T, double>,
+                "lockstep: compile<Net, T>: the type of all arrays is float or double");
+#if defined(LOCKSTEP_COMPILED) && !defined(LOCKSTEP_DOUBLE)
+  static_assert(!std::same_as<T, double>,
+                "lockstep: compile<Net, double>: the library holds float alone; in CMake, link "
+                "lockstep::double instead of lockstep::lockstep");
+#endif
+  using In = typename Net::InputShape;
+  static_assert(!std::is_void_v<In>,
+                "lockstep: the first layer of a model must be its Input: write "
+                "Sequential<Input<28, 28>, ...>");
+  if constexpr (!std::is_void_v<In> && (std::same_as<T, float> || std::same_as<T, double>)) {
+    using Out = typename Net::template Output<In>;
+    static_assert(
+        Loss<LossType, TokenOf<Out>, T>,
+        "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
+    static_assert(
+        Optimizer<OptimizerType, T>,
+        "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");
+    static_assert(
+        (Metric<Metrics, T> && ...),
+        "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
+    static_assert(!std::same_as<LossType, NoLoss> || sizeof...(Metrics) == 0,
+                  "lockstep: a model without a loss has no targets, and so no metrics");
+    return Model<Net, T, S, LossType, OptimizerType, Metrics...>(
+        std::move(strategy), options, std::move(loss), std::move(optimizer),
+        std::tuple<Metrics...>(std::move(metrics)...), std::move(begin));
+  }
+}
+
+/// The same with a loss, an optimizer and metrics, or without some of them.
+template <class Net, class T, class S, class Begin, class... Parts>
+auto compile_and(StrategyOf<S> strategy, CompileOptions options, Begin begin, Parts... parts) {
+  const auto with = [&]<class... All>(All... all) {
+    return compile_all<Net, T, S>(std::move(strategy), options, std::move(begin),
+                                  std::move(all)...);
+  };
+  if constexpr (sizeof...(Parts) == 0)
+    return with(NoLoss{}, NoOptimizer{});
+  else if constexpr (sizeof...(Parts) > 1)
+    return with(std::move(parts)...);
+  else if constexpr ((Optimizer<Parts, T> && ...))
+    return with(NoLoss{}, std::move(parts)...);
+  else
+    return with(std::move(parts)..., NoOptimizer{});
+}
+
+/// Arguments of compile behind its options.
+template <class... Parts>
+concept CompileParts =
+    !(Strategy<std::remove_cvref_t<Parts>> || ...) && !(std::same_as<Parts, CompileOptions> || ...);
+
+}  // namespace detail
+
+/// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of
+/// all arrays. Waits for the other workers, checks that they run the same program
+/// (ConfigurationError names the difference), and starts from the chief's seed and variables.
+///
+/// Without a strategy, the model trains on one device. For prediction alone it needs neither loss
+/// nor optimizer, and for a loop of the program's own no loss, if its steps are given one:
+/// @code
+/// auto model = compile<Net>(loss, optimizer, metrics...);
+/// auto model = compile<Net>(strategy);
+/// auto generator = compile<Net>(strategy, {.seed = 1}, Adam{});
+/// @endcode
+template <class Net, class T = float, Strategy S, detail::CompileParts... Parts>
+auto compile(S& strategy, CompileOptions options, Parts... parts) {
+  return detail::compile_and<Net, T, S>(
+      strategy, options, [](auto&) {}, std::move(parts)...);
+}
+template <class Net, class T = float, Strategy S, detail::CompileParts... Parts>
+auto compile(S& strategy, Parts... parts) {
+  return detail::compile_and<Net, T, S>(
+      strategy, {}, [](auto&) {}, std::move(parts)...);
+}
+template <class Net, class T = float, detail::CompileParts... Parts>
+auto compile(CompileOptions options, Parts... parts) {
+  return detail::compile_and<Net, T, OneDeviceStrategy>(
+      detail::own_strategy(), options, [](auto&) {}, std::move(parts)...);
+}
+template <class Net, class T = float, detail::CompileParts... Parts>
+auto compile(Parts... parts) {
+  return detail::compile_and<Net, T, OneDeviceStrategy>(
+      detail::own_strategy(), {}, [](auto&) {}, std::move(parts)...);
+}
+
+/// Of a strategy that would be gone at once, for its sentence.
+template <class Net, class T = float, Strategy S, class... Rest>
+auto compile(const S&&, Rest&&...) {
+  static_assert(!Strategy<S>,
+                "lockstep: the strategy must outlive the model: give it a name, in a line before "
+                "compile");
+  return 0;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -10,7 +10,6 @@
 #include "lockstep/model/model.hpp"
 #include "lockstep/step/replica_model.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
-#include "lockstep/training/distributed_batches.hpp"
 #include "lockstep/training/own_loop.hpp"
 
 // A program's own loop runs on each replica:

@@ -10,7 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/layer_info.hpp"
@@ -20,7 +20,6 @@
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
-#include "lockstep/network/run_branches.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

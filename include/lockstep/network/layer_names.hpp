@@ -1,6 +1,8 @@
-// Keras's names for the layers and variables of a model, and what else is made of its LayerInfo.
+// Keras's names for the layers and variables of a model, checks of names, and what else is made
+// of its LayerInfo: the summary, JSON.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +10,25 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/layers/layer_info.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// One layer of a model.
+struct SummaryRow {
+  std::string name;                         ///< "conv2d_1"
+  std::string class_name;                   ///< "Conv2D"
+  std::vector<std::size_t> output_extents;  ///< without the batch
+  std::size_t trainable_parameters = 0;     ///< number of elements of all variables
+  std::size_t non_trainable_parameters = 0;
+};
+
+/// The text that model.summary() prints in TensorFlow 2.11, character by character: 65 columns,
+/// long names broken, totals with thousands separators. (Later versions print no separators and add
+/// sizes in bytes.)
+[[nodiscard]] std::string render_summary(std::string_view model_name,
+                                         std::span<const SummaryRow> rows);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -43,6 +64,29 @@ void check_names(std::span<const LayerInfo> layers, const std::string& inside = 
 /// The table of the layers, with a row for each but Input, as Keras's Sequential.summary() has it.
 [[nodiscard]] std::string summary_of(std::string_view model_name,
                                      std::span<const LayerInfo> layers);
+
+/// A layer as files name it.
+struct LayerNames {
+  std::string name;                    ///< among the layers beside it
+  std::string class_name;              ///< for messages
+  std::vector<std::string> variables;  ///< its own; none for a container, checked by layer
+};
+
+/// Throws ConfigurationError, naming the layers, when two of them have the same name, or a name is
+/// empty, not UTF-8, or contains a slash or NUL; the same for the variables of a layer, in whose
+/// names slashes may separate parts ("query/kernel"). `inside` is the container that the layers are
+/// in; empty for the model itself.
+void check_layer_names(const std::string& inside, const std::vector<LayerNames>& layers);
+
+/// Throws ConfigurationError when two variables of a model have the same name (a container that
+/// makes its own names may do that).
+void check_variable_names(std::vector<std::string> trained, std::vector<std::string> untrained);
+
+/// The layers in the JSON of Keras's Sequential.to_json(), as much of it as TensorBoard's tab
+/// Graphs reads: class, name, type of numbers and shape of the output; `dtype` is "float32" or
+/// "float64". A nested Sequential is one there, too; another container stands for its layers.
+[[nodiscard]] std::string model_json(std::string_view model_name, std::span<const LayerInfo> layers,
+                                     std::string_view dtype);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

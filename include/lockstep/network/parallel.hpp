@@ -19,7 +19,6 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/merge.hpp"
-#include "lockstep/network/run_branches.hpp"
 #include "lockstep/network/sequential.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -39,7 +38,7 @@ consteval bool check_fit() {
                 "extent only");
   return true;
 }
-/// (A branch that is no layer, or does not take In, has a message of its own, which comes first.)
+/// (A branch that is no layer, or does not take In, has its own message, which comes first.)
 template <std::size_t Number, class Merge, class First, class Branch, class In>
 consteval bool check_branch() {
   static_assert(alignof(LayerAt<Number, Branch, In>) > 0);

@@ -1,4 +1,4 @@
-// Repeat: a layer several times, each time with variables of its own.
+// Repeat: a layer several times, each time with its own variables.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_at.hpp"
-#include "lockstep/network/layers_in_a_row.hpp"
+#include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -71,7 +71,7 @@ concept Computes = !LayerAt<Position, L, In>::aliases;
 
 }  // namespace detail
 
-/// L, Times times one after the other, each with variables of its own: the blocks of a deep model,
+/// L, Times times one after the other, each with its own variables: the blocks of a deep model,
 /// `Repeat<12, Block>`. L keeps the shape of its input. It costs the compile time of one L.
 /// Use: `Repeat<3, Dense<20, ReLU>>`: Shape<20> -> Shape<20>; kernel (20, 20), bias (20), kernel
 /// (20, 20), bias (20), kernel (20, 20), bias (20). Keras: none (a loop).

@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_place.hpp"
 
@@ -62,7 +62,7 @@ struct BackwardCall {
   bool adds_to_dy = false;
 };
 
-/// (A container's layers have spans of their own.)
+/// (A container's layers have their own spans.)
 [[nodiscard]] inline Trace* trace_of(const LayerPlace& layer, const StepContext& context) noexcept {
   return layer.is_container ? nullptr : context.trace;
 }

@@ -16,7 +16,6 @@
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/layer_names.hpp"
-#include "lockstep/network/layers_in_a_row.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -120,7 +119,7 @@ struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   }
 
   /// Throws ConfigurationError, naming the layers, unless files of weights can hold their names:
-  /// each layer needs a name of its own, and so does each of its variables.
+  /// each layer needs its own name, and so does each of its variables.
   template <class In>
   static void check_names() {
     detail::check_names(Base::template layers<In>);

@@ -15,10 +15,8 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/optimizers/variable_filter.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -57,7 +55,7 @@ struct Adafactor {
   bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
-  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t gradient_accumulation_steps = 1;  ///< steps whose gradients make one update
 
   static constexpr std::string_view name = "Adafactor";
   static constexpr bool updates_whole_variables = true;

@@ -21,7 +21,7 @@ enum class MomentumForm : std::uint8_t {
   /// The steps as they were made, each with the learning rate of its time: Keras's. After a rate
   /// has been cut by ten, about 1 / (1 - momentum) steps stay nearly as long as before.
   keras,
-  /// The gradients, all with the learning rate of this update, so that a new one is in force at
+  /// The gradients, all with the learning rate of this update, so that a new one applies at
   /// once: PyTorch's, whose momentum_buffer holds gradients alone. It is the "momentum correction"
   /// of Goyal et al., "Accurate, large minibatch SGD", 2017, section 3. (An update at the rate 0
   /// forgets the momentum.)
@@ -30,8 +30,8 @@ enum class MomentumForm : std::uint8_t {
 
 /// What an optimizer is told about one update.
 struct UpdateContext {
-  std::int64_t iteration = 1;  ///< 1 for the first update
-  double learning_rate = 0;    ///< in force for this update (callbacks and schedules may change it)
+  std::int64_t iteration = 1;         ///< 1 for the first update
+  double learning_rate = 0;           ///< of this update (callbacks and schedules may change it)
   double previous_learning_rate = 0;  ///< that of the update before; 0: there was none
   double gradient_scale = 1;  ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
   bool decays = true;         ///< weight decay applies to these parameters
@@ -59,7 +59,7 @@ struct UpdateContext {
 };
 
 /// An optimizer as a plain aggregate of hyper-parameters; its per-run state (slots, iterations, the
-/// learning rate in force) belongs to the model and is saved with it.
+/// current learning rate) belongs to the model and is saved with it.
 ///
 /// For an optimizer O and T = float or double:
 ///  1. `O::name` converts to std::string_view (Keras's name).

@@ -1,8 +1,13 @@
-// Checks of the optimizers' options.
+// The options of optimizers: checks, and the learning rate, which is a number or a schedule.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/describe.hpp"
@@ -24,6 +29,69 @@ inline void require_decay_rate(std::string_view optimizer, std::string_view opti
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The learning rate as a function of the number of updates made before: `schedule(step)`, 0 for
+/// the first update, is at least 0. It must give the same bits on all workers, so no std::cos,
+/// std::pow and the like (see portable_functions.hpp), and may be called by several
+/// threads at once. Optional: `schedule.validate()`, which throws ConfigurationError, and
+/// `schedule.description()` with all options, which workers compare.
+template <class S>
+concept LearningRateSchedule = !std::convertible_to<S, double> && std::copy_constructible<S> &&
+                               requires(const S& schedule, std::int64_t step) {
+                                 { schedule(step) } -> std::convertible_to<double>;
+                               };
+
+/// @code
+/// Adam{.learning_rate = 1e-3}
+/// Adam{.learning_rate = CosineDecay{.initial_learning_rate = 1e-3, .decay_steps = 10'000}}
+/// Adam{.learning_rate = [](std::int64_t step) { return step < 100 ? 1e-2 : 1e-3; }}
+/// @endcode
+class LearningRate {
+ public:
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  LearningRate(Number rate) : initial_(static_cast<double>(rate)) {}
+
+  /// Throws ConfigurationError for options that make no sense.
+  template <class S>
+    requires(!std::same_as<S, LearningRate> && LearningRateSchedule<S>)
+  LearningRate(S schedule) {
+    if constexpr (requires { schedule.validate(); }) schedule.validate();
+    initial_ = static_cast<double>(schedule(0));
+    if constexpr (requires { schedule.description(); })
+      description_ = schedule.description();
+    else  // a function is compared by some of its values
+      description_ = describe("function", {{"0", initial_},
+                                           {"100", static_cast<double>(schedule(100))},
+                                           {"10000", static_cast<double>(schedule(10'000))}});
+    schedule_ = [s = std::move(schedule)](std::int64_t step) {
+      return static_cast<double>(s(step));
+    };
+  }
+
+  /// In force for the update after `step` updates.
+  [[nodiscard]] double operator()(std::int64_t step) const {
+    return schedule_ ? schedule_(step) : initial_;
+  }
+  /// That of the first update.
+  operator double() const noexcept { return initial_; }
+
+  [[nodiscard]] bool is_scheduled() const noexcept { return schedule_ != nullptr; }
+
+  /// "0.001", or "CosineDecay(initial_learning_rate=0.001, ...)".
+  [[nodiscard]] std::string description() const {
+    return schedule_ ? description_ : number_text(initial_);
+  }
+
+ private:
+  double initial_ = 0;
+  std::function<double(std::int64_t)> schedule_;
+  std::string description_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/hyperparameters.ipp"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "lockstep/optimizers/hyperparameters.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -14,10 +14,8 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/optimizers/variable_filter.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -50,7 +48,7 @@ struct LARS {
   bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
-  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t gradient_accumulation_steps = 1;  ///< steps whose gradients make one update
 
   static constexpr std::string_view name = "LARS";
   static constexpr bool updates_whole_variables = true;
@@ -134,7 +132,7 @@ struct Lamb {
   bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
-  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t gradient_accumulation_steps = 1;  ///< steps whose gradients make one update
 
   static constexpr std::string_view name = "Lamb";
   static constexpr bool updates_whole_variables = true;

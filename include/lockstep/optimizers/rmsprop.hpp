@@ -13,9 +13,7 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/optimizers/variable_filter.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -47,7 +45,7 @@ struct RMSprop {
   bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
-  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t gradient_accumulation_steps = 1;  ///< steps whose gradients make one update
 
   static constexpr std::string_view name = "RMSprop";
 
@@ -88,7 +86,7 @@ struct Adagrad {
   bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
-  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t gradient_accumulation_steps = 1;  ///< steps whose gradients make one update
 
   static constexpr std::string_view name = "Adagrad";
 
@@ -160,7 +158,7 @@ struct Adadelta {
   bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
-  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
+  std::int64_t gradient_accumulation_steps = 1;  ///< steps whose gradients make one update
 
   static constexpr std::string_view name = "Adadelta";
 

@@ -13,7 +13,6 @@
 #include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

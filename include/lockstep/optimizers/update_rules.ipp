@@ -2,6 +2,40 @@
 
 #include "lockstep/optimizers/update_rules.hpp"
 
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE bool VariableFilter::contains(std::string_view name, std::size_t dimensions) const {
+  return dimensions < dimensions_ ||
+         std::ranges::any_of(patterns_,
+                             [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+LOCKSTEP_INLINE bool VariableFilter::matches(const std::string& pattern, std::string_view name) {
+  if (pattern.find('/') != std::string::npos) return is_like(pattern, name);
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    if (is_like(pattern, name.substr(begin, end - begin))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+LOCKSTEP_INLINE std::string VariableFilter::description() const {
+  std::string text;
+  for (const std::string& pattern : patterns_) text.append(text.empty() ? "" : "|").append(pattern);
+  if (dimensions_ > 0)
+    text.append(text.empty() ? "<" : "|<").append(std::to_string(dimensions_)).append("d");
+  return text;
+}
+
+LOCKSTEP_INLINE VariableFilter fewer_dimensions_than(std::size_t dimensions) {
+  VariableFilter filter;
+  filter.dimensions_ = dimensions;
+  return filter;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE void check_filter(std::string_view optimizer, std::string_view option,

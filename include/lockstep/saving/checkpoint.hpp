@@ -1,8 +1,11 @@
-// Checkpoint: a model, saved with other objects of the program.
+// Checkpoint: a model, saved with other objects of the program. CheckpointManager: the newest few
+// checkpoints of a run.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -10,12 +13,13 @@
 #include <vector>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
-#include "lockstep/training/all_slots.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -102,6 +106,95 @@ class Checkpoint {
 
   Model& model_;
   std::tuple<Objects&...> objects_;
+};
+
+namespace detail {
+
+/// The folder of a CheckpointManager, which only the chief has.
+class ManagedFolder {
+ public:
+  /// Throws what the constructor of CheckpointManager throws.
+  ManagedFolder(CheckpointManagerOptions options, bool is_chief);
+
+  /// Whether there is one, and checkpoint_interval allows a save.
+  [[nodiscard]] bool due(std::int64_t updates) const noexcept;
+  /// When due.
+  std::string save(const TrainingState& state, std::optional<std::int64_t> number);
+  /// The newest checkpoint that can be read, on every worker; an empty path without any.
+  /// `expected`: bytes of the model's arrays.
+  struct Newest {
+    std::string path = {};
+    std::vector<std::byte> bytes = {};
+  };
+  [[nodiscard]] Newest newest(AnyStrategy& strategy, std::uint64_t expected);
+  /// It was restored.
+  void restored(std::int64_t updates) noexcept;
+  void finish() const;
+  [[nodiscard]] std::vector<std::string> checkpoints() const;
+
+ private:
+  std::optional<CheckpointFolder> folder_;
+};
+
+}  // namespace detail
+
+/// Saves checkpoints under growing numbers in a folder, deletes the oldest, and restores the newest
+/// that can be read. A file named "checkpoint" in the folder lists them, as TensorFlow's does;
+/// files that are not on the list are left alone. Every worker makes the same calls; only the chief
+/// has the folder.
+/// @code
+/// lockstep::Checkpoint checkpoint(model);
+/// lockstep::CheckpointManager manager(checkpoint, {.directory = "run", .max_to_keep = 3});
+/// if (!manager.restore_or_initialize()) std::puts("a new run");
+/// @endcode
+///
+/// Used by one thread, the same calls in the same order on every worker.
+template <class CheckpointType>
+class CheckpointManager {
+ public:
+  /// Throws ConfigurationError for wrong options; on the chief also Error when the folder's list
+  /// cannot be read.
+  CheckpointManager(CheckpointType& checkpoint, CheckpointManagerOptions options)
+      : checkpoint_(checkpoint), folder_(std::move(options), strategy().is_chief()) {}
+
+  /// Saves under the next number, or `checkpoint_number`, and returns the path. Returns nothing on
+  /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
+  /// since the last save. Throws Error naming the path; the earlier ones stay.
+  std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
+    const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
+    const std::int64_t updates = checkpoint_.model_.iterations();
+    if (!folder_.due(updates)) return std::nullopt;
+    return folder_.save(checkpoint_.state(), checkpoint_number);
+  }
+
+  /// Restores, on all workers, the newest checkpoint that can be read, and returns its path; warns
+  /// of those that cannot. Without any it returns nothing, and the model stays as it is. Training
+  /// counts as begun from here on, even after finish. Throws ConfigurationError when the checkpoint
+  /// belongs to another program.
+  std::optional<std::string> restore_or_initialize() {
+    const detail::ManagedFolder::Newest found = folder_.newest(
+        strategy(), detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)));
+    if (found.path.empty()) return std::nullopt;
+    checkpoint_.decode(found.path, found.bytes);
+    folder_.restored(checkpoint_.model_.iterations());
+    return found.path;
+  }
+
+  /// Says in the folder, after the last save, that training has ended, so that a SidecarEvaluator
+  /// ends as well. Throws Error naming the path.
+  void finish() const { folder_.finish(); }
+
+  /// The paths of the checkpoints that are kept, oldest first; on other workers than the chief
+  /// none.
+  [[nodiscard]] std::vector<std::string> checkpoints() const { return folder_.checkpoints(); }
+
+ private:
+  auto& strategy() {
+    return detail::strategy_of(CheckpointType::Files::trainer(checkpoint_.model_));
+  }
+
+  CheckpointType& checkpoint_;
+  detail::ManagedFolder folder_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -19,4 +19,56 @@ LOCKSTEP_INLINE void check_objects(std::size_t found, std::size_t expected) {
                                    " objects beside the model, this checkpoint has ", expected}));
 }
 
+LOCKSTEP_INLINE ManagedFolder::ManagedFolder(CheckpointManagerOptions options, bool is_chief) {
+  options.validate();
+  if (is_chief) folder_.emplace(std::move(options));
+}
+
+LOCKSTEP_INLINE bool ManagedFolder::due(std::int64_t updates) const noexcept {
+  return folder_ && folder_->due(updates);
+}
+
+LOCKSTEP_INLINE std::string ManagedFolder::save(const TrainingState& state,
+                                                std::optional<std::int64_t> number) {
+  return folder_->save(state, number);
+}
+
+LOCKSTEP_INLINE ManagedFolder::Newest ManagedFolder::newest(AnyStrategy& strategy,
+                                                            std::uint64_t expected) {
+  if (strategy.has_parameter_servers())
+    throw ConfigurationError(
+        "restore_or_initialize: with parameter servers, a restart goes on from their own backups: "
+        "give ParameterServerOptions a backup_dir, and leave this call out");
+  FileContents path, state;
+  if (folder_) {
+    try {
+      folder_->begin();
+      if (auto found = folder_->newest(expected)) {
+        const auto text = std::as_bytes(std::span(found->path));
+        path.bytes.assign(text.begin(), text.end());
+        state.bytes = std::move(found->bytes);
+      }
+    } catch (const Error& error) {
+      path = unreadable(error);
+    }
+  }
+  const FileCall call{.name = "restore_or_initialize", .arguments = {}};
+  const std::vector<std::byte> name = contents_from_chief(strategy, call, std::move(path));
+  if (name.empty()) return {};
+  return {.path = {reinterpret_cast<const char*>(name.data()), name.size()},
+          .bytes = contents_from_chief(strategy, call, std::move(state))};
+}
+
+LOCKSTEP_INLINE void ManagedFolder::restored(std::int64_t updates) noexcept {
+  if (folder_) folder_->restored(updates);
+}
+
+LOCKSTEP_INLINE void ManagedFolder::finish() const {
+  if (folder_) folder_->finish();
+}
+
+LOCKSTEP_INLINE std::vector<std::string> ManagedFolder::checkpoints() const {
+  return folder_ ? folder_->checkpoints() : std::vector<std::string>{};
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -10,7 +10,9 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -47,6 +49,21 @@ std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
 void naming_file(std::string_view what, const std::string& path, FunctionRef<void()> f);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// TensorFlow's rule: the chief writes to `path`, worker i to `workertemp_i/` in the same folder.
+/// Lockstep's functions need no such copies (the chief alone writes); this is for files that the
+/// program itself writes.
+template <Strategy S>
+[[nodiscard]] std::string write_filepath(const std::string& path, const S& strategy) {
+  if (strategy.is_chief()) return path;
+  const std::size_t name = path.rfind('/') + 1;  // 0 without a folder
+  return concat(
+      {path.substr(0, name), "workertemp_", strategy.worker_index(), "/", path.substr(name)});
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/chief_file.ipp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "lockstep/core/activity.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/training/agreement.hpp"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,15 +12,45 @@
 #include <vector>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/saving/chief_file.hpp"
-#include "lockstep/saving/wanted_array.hpp"
 #include "lockstep/strategies/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A variable that a file of weights must have.
+struct WantedArray {
+  std::string name;
+  std::span<const std::size_t> shape;
+  std::string place = {};  ///< what it is called in Keras's files: "dense/0"
+};
+
+/// What load_weights puts into a model.
+struct TransferredArrays {
+  std::vector<std::optional<SavedArray>> arrays;  ///< for each variable; none: it keeps its value
+  LoadedWeights report;
+};
+
+/// Finds the arrays of `wanted` in a file, by their names and as `options` say, and lays them out
+/// as this library does, as `scalar`. Throws ConfigurationError naming the first variable that is
+/// missing or of another shape, the first array that is none of the model's, and a rename that fits
+/// no array; and when no variable is found at all. Throws DataError when an array's bytes do not
+/// fit its shape.
+[[nodiscard]] TransferredArrays transfer_arrays(std::vector<SavedArray> found,
+                                                std::span<const WantedArray> wanted,
+                                                std::string_view scalar,
+                                                const LoadWeightsOptions& options);
+
+/// One line for the log; empty when every variable was loaded and every array used.
+[[nodiscard]] std::string report_text(const LoadedWeights& report);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {

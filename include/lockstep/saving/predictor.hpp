@@ -18,10 +18,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/data/gather.hpp"
 #include "lockstep/data/tensor.hpp"
-#include "lockstep/model/array_data.hpp"
-#include "lockstep/model/compile.hpp"
 #include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/few_samples.hpp"
@@ -94,7 +91,7 @@ class Inference {
 ///
 /// Outputs are those of Model::predict, bit for bit, on the same instruction set, but for layers
 /// that draw random numbers in inference. Calls with spans allocate nothing once there have been
-/// calls with as many samples on as many threads, up to 16: the memory of so many calls is kept.
+/// calls with as many samples on as many threads, up to 16: the memory of that many calls is kept.
 ///
 ///     const ls::Predictor<Net> net("net.safetensors");
 ///     const std::vector<float> y = net.predict_row(x);

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/core/bad_sample.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/text.hpp"

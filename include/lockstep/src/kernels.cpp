@@ -8,7 +8,7 @@
 #endif
 
 #include "lockstep/collectives/reduction/combine.ipp"
-#include "lockstep/data/gather.hpp"
+#include "lockstep/data/tensor.hpp"
 #include "lockstep/kernels/attention.hpp"
 #include "lockstep/kernels/average_pooling.hpp"
 #include "lockstep/kernels/bilinear.hpp"
@@ -44,7 +44,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/embedding.hpp"
-#include "lockstep/network/run_branches.hpp"
+#include "lockstep/network/branches.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 // (For lockstep.cpp, where other sources follow.)

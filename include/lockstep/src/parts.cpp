@@ -4,7 +4,7 @@
 #include "lockstep/losses/crossentropies.ipp"
 #include "lockstep/losses/regression.ipp"
 #include "lockstep/metrics/accuracies.ipp"
-#include "lockstep/metrics/describe_metric.ipp"
+#include "lockstep/metrics/metric_rows.ipp"
 #include "lockstep/optimizers/adam.ipp"
 #include "lockstep/optimizers/hyperparameters.ipp"
 #include "lockstep/optimizers/keras_slots.ipp"
@@ -12,4 +12,3 @@
 #include "lockstep/optimizers/schedules.ipp"
 #include "lockstep/optimizers/sgd.ipp"
 #include "lockstep/optimizers/update_rules.ipp"
-#include "lockstep/optimizers/variable_filter.ipp"

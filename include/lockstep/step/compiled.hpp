@@ -19,13 +19,13 @@
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/metrics/describe_metric.hpp"
-#include "lockstep/network/given_shape.hpp"
-#include "lockstep/network/name_checks.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
+#include "lockstep/network/layer_names.hpp"
+#include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/step/constraints.hpp"
 #include "lockstep/step/program.hpp"
-#include "lockstep/step/variable_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,18 +1,33 @@
-// The constraints of a model's variables.
+// The penalties and constraints of a model's variables: checks, their text, and what keeps
+// constraints.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sweep.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Throws ConfigurationError for penalties and constraints that make no sense.
+void check_variable_options(std::span<const Variable> variables,
+                            std::span<const std::string> names);
+
+/// A line for each penalty and constraint, "\npenalty of dense/kernel: L1L2(l1=0, l2=0.01)": ranks
+/// must have them in common. Models without have none.
+[[nodiscard]] std::string describe_variable_options(std::span<const Variable> variables,
+                                                    std::span<const std::string> names);
 
 /// Brings variables to what their Constraints ask for. Equal values become equal values, whatever
 /// the thread. Used by one thread.
@@ -106,3 +121,7 @@ class Constraints {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/step/constraints.ipp"
+#endif

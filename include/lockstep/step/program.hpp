@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/core/buffer.hpp"
@@ -18,9 +19,19 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/step/data_sizes.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a model takes: the shape of a sample, and how many target values the loss wants for it (0:
+/// none are read).
+struct DataSizes {
+  std::span<const std::size_t> input;
+  std::size_t targets = 0;
+  std::string_view loss = {};           ///< its name
+  std::string_view target_advice = {};  ///< what to do if the targets do not fit; may be empty
+  bool has_several_losses = false;      ///< each of a part of the targets
+  std::size_t positions = 1;            ///< rows of a sample, each of which may have a weight
+};
 
 /// The names of a model's parts.
 struct ProgramNames {

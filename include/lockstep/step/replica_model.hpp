@@ -20,9 +20,23 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/step/program.hpp"
-#include "lockstep/step/replica_batch.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A replica's part of a global batch, perhaps without a sample. Refers to arrays: what a dataset
+/// gives, what another model has computed, or what the program has written to ReplicaModel::room.
+template <class T = float>
+struct ReplicaBatch {
+  TensorView<const T> x = {};  ///< [samples x elements of a sample]
+  /// [samples x target values]; as many as the loss of the step wants: for a function of the
+  /// program's own any number, none too. (compile's metrics count where the number is theirs.)
+  TensorView<const T> targets = {};
+  /// For each sample its number, by which layers draw random numbers; different on all replicas.
+  /// Empty: rank, rank + R, rank + 2 R, ... with R ranks.
+  std::span<const std::int64_t> sample_indices = {};
+  std::size_t weight_size =
+      0;  ///< how many of the target values, the last ones, are the sample's weights
+};
 
 /// What ReplicaModel::gradients gives, until the next call of that model on that replica.
 template <class T = float>
@@ -54,7 +68,7 @@ template <class L, class T>
 concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
                                       std::span<double>, TensorView<T>>;
 
-/// How many target values a loss wants for a row of so many outputs; nothing where it does not
+/// How many target values a loss wants for a row with this many outputs; nothing where it does not
 /// tell, as a function. (All losses want a fixed number, or one that grows with the outputs.)
 template <class L>
 [[nodiscard]] constexpr std::optional<std::size_t> wanted_targets(std::size_t outputs) {
@@ -88,7 +102,7 @@ template <class L>
 /// same ones in the same order, a rank without samples too, and ends its loop at the same step. So
 /// is gradients, where a layer sums over ranks (`synchronized` BatchNormalization,
 /// ActivityRegularization). The bits are those of fit on the same batches. (Not with
-/// gradient_accumulation_steps: parameters change with the last call of so many, but gradients are
+/// gradient_accumulation_steps: parameters change with the last of these calls, but gradients are
 /// reduced in each, since the model may be saved between them.) Nothing is allocated once the
 /// largest batch has been seen.
 ///
@@ -155,7 +169,7 @@ class ReplicaModel {
   [[nodiscard]] Logs evaluation();
 
   /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that
-  /// this model can be the loss of another one, as the discriminator is the generator's.
+  /// this model can be the loss of another model, as the discriminator is the generator's.
   /// @code
   /// generator.minimize(noise, [&](auto fake, auto, auto losses, auto gradient) {
   ///   discriminator.input_gradient({.x = fake}, looks_real, losses, gradient);

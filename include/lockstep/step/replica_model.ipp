@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"

@@ -86,8 +86,28 @@ class StatusBlock {
   std::vector<double> values_;  // fields, metrics, Requests::verify and regroup
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+inline void Requests::add(const Requests& later) noexcept {
+  stop |= later.stop;
+  verify |= later.verify;
+  regroup |= later.regroup;
+  if (preemption == ExitCode::success) preemption = later.preemption;
+}
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/step/status_block.ipp"
-#endif
+inline void StatusBlock::ask(const Requests& requests) noexcept {
+  values_[stop] = requests.stop ? 1 : 0;
+  values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
+  values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
+  values_[values_.size() - 2] = requests.verify ? 1 : 0;
+  values_.back() = requests.regroup ? 1 : 0;
+}
+
+inline Requests StatusBlock::asked() const noexcept {
+  return {.stop = values_[stop] > 0,
+          .preemption = values_[terminated] > 0    ? ExitCode::terminated
+                        : values_[interrupted] > 0 ? ExitCode::interrupted
+                                                   : ExitCode::success,
+          .verify = values_[values_.size() - 2] > 0,
+          .regroup = values_.back() > 0};
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -2,12 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <span>
 #include <utility>
 
-#include "lockstep/core/bad_sample.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 

@@ -105,8 +105,20 @@ class Synchronization {
   bool nesterov_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+inline std::string Synchronization::description() const {
+  if (!is_in_rounds()) return {};
+  if (name_ == "LocalSGD") return describe(name_, {{"steps", steps_}});
+  return describe(name_, {{"steps", steps_},
+                          {"learning_rate", learning_rate_},
+                          {"momentum", momentum_},
+                          {"nesterov", nesterov_}});
+}
 
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/step/synchronization.ipp"
-#endif
+inline void Synchronization::validate() const {
+  if (!is_in_rounds()) return;
+  detail::require_count(name_, "steps", steps_, 1);
+  detail::require_not_negative(name_, "learning_rate", learning_rate_);
+  detail::require_decay_rate(name_, "momentum", momentum_);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,8 +1,10 @@
 // The variables of a model and its optimizer, which the replicas of a process share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,19 +17,117 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/variable.hpp"
-#include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/kernels/sum_of_squares.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
-#include "lockstep/step/gradient_norms.hpp"
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/synchronization.hpp"
-#include "lockstep/step/update_shares.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Sums of squares of the gradients of all variables, for the replicas of a process: each of them
+/// computes a part, and after a barrier all read the norms. A variable is cut into blocks, whose
+/// sums are added in the order of the arena: a norm does not depend on how many compute it.
+class GradientNorms {
+ public:
+  GradientNorms() = default;
+
+  /// For gradients that lie as in `arena`.
+  template <class T>
+  explicit GradientNorms(const Arena<T>& arena) {
+    for (std::size_t i = arena.slices().size(); i > 0; --i) {
+      const std::span<T> slice = arena.slices()[i - 1];
+      const auto begin = static_cast<std::size_t>(slice.data() - arena.values().data());
+      for (std::size_t done = 0; done < slice.size(); done += block_size)
+        blocks_.push_back(
+            {.begin = begin + done, .size = std::min(block_size, slice.size() - done)});
+    }
+  }
+
+  /// Computes part `index` of `count`; `gradients` are those of the whole arena.
+  template <class T>
+  void compute_part(std::span<const T> gradients, std::size_t index, std::size_t count) {
+    const std::size_t end = blocks_.size() * (index + 1) / count;
+    for (std::size_t i = blocks_.size() * index / count; i < end; ++i)
+      blocks_[i].squares =
+          kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
+  }
+
+  /// The sum of squares of what lies in elements [begin, begin + size), without what other ranks
+  /// have: for ranks that have a part of the gradients each.
+  template <class T>
+  [[nodiscard]] double squares_in(std::span<const T> gradients, std::size_t begin,
+                                  std::size_t size) const {
+    double sum = 0;
+    for (const Block& block : blocks_) {
+      const std::size_t first = std::max(block.begin, begin);
+      const std::size_t end = std::min(block.begin + block.size, begin + size);
+      if (first < end) sum += kernels::sum_of_squares(gradients.subspan(first, end - first));
+    }
+    return sum;
+  }
+  /// From the sums of all ranks: norm() of all variables is the root of `squares`. (That of a part
+  /// of them means nothing then.)
+  void set_squares(double squares) noexcept;
+
+  /// The norm of the variables in elements [begin, end) of the arena.
+  [[nodiscard]] double norm(std::size_t begin = 0,
+                            std::size_t end = std::numeric_limits<std::size_t>::max()) const;
+
+ private:
+  static constexpr std::size_t block_size = 16'384;
+
+  struct Block {
+    std::size_t begin = 0;
+    std::size_t size = 0;
+    double squares = 0;
+  };
+
+  std::vector<Block> blocks_;  // in the order of the arena
+};
+
+/// A range of elements of the arena, and where the slots of a worker have the first of them.
+struct SharePiece {
+  std::size_t begin = 0;
+  std::size_t size = 0;
+  std::size_t place = 0;
+};
+
+/// How workers share out the updates of a model: each updates its pieces of the arena, and has the
+/// optimizer's slots of these alone, one piece after the other (stage 1 of Rajbhandari et al.,
+/// "ZeRO: memory optimizations toward training trillion parameter models", 2020). The same on all
+/// workers. Pieces begin at multiples of 64 bytes, in the arena and in the slots.
+class UpdateShares {
+ public:
+  /// One worker has all.
+  UpdateShares() = default;
+
+  /// Adds the share of the next worker. `begins` and sizes of its pieces ascend.
+  void add(const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes);
+  /// Says that they are the own blocks of each worker (see ShardingCollective).
+  void set_of_blocks() noexcept { is_of_blocks_ = true; }
+
+  [[nodiscard]] bool is_of_blocks() const noexcept { return is_of_blocks_; }
+  [[nodiscard]] int workers() const noexcept {
+    return of_workers_.empty() ? 1 : static_cast<int>(of_workers_.size());
+  }
+  [[nodiscard]] std::span<const SharePiece> of(int worker) const noexcept {
+    return of_workers_[static_cast<std::size_t>(worker)];
+  }
+  /// Elements of a worker's share.
+  [[nodiscard]] std::size_t size(int worker) const noexcept;
+  /// Where the slots of a worker have an element of its share.
+  [[nodiscard]] std::size_t place(int worker, std::size_t element) const noexcept;
+
+ private:
+  std::vector<std::vector<SharePiece>> of_workers_;
+  bool is_of_blocks_ = false;
+};
 
 /// Gives memory, of zeros.
 using Allocate = FunctionRef<Buffer(std::size_t bytes)>;
 
-/// Draws the initial values. Each variable has a random stream of its own, so that its values
+/// Draws the initial values. Each variable has its own random stream, so that its values
 /// depend on the seed and on its place in the model alone.
 template <class T>
 void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices,
@@ -62,7 +162,7 @@ class Variables {
   [[nodiscard]] std::span<const Arena<T>> slots() const noexcept { return slots_; }
   [[nodiscard]] std::span<Arena<T>> slots() noexcept { return slots_; }
 
-  /// With rounds, a rank has variables of its own, equal to those of the others after a meeting:
+  /// With rounds, a rank has its own variables, equal to those of the others after a meeting:
   /// all but the slots of the optimizer.
   [[nodiscard]] const Synchronization& synchronization() const noexcept { return synchronization_; }
   [[nodiscard]] bool is_in_rounds() const noexcept { return synchronization_.is_in_rounds(); }
@@ -113,7 +213,7 @@ class Variables {
   /// made.
   std::int64_t revision = 0;
 
-  /// The gradients of so many steps make an update: a window of steps.
+  /// The number of steps whose gradients make one update: a window of steps.
   [[nodiscard]] std::int64_t accumulation_steps() const noexcept { return accumulation_steps_; }
   /// Of the open window, the steps whose gradients are in accumulated(), reduced over all ranks,
   /// and the rows of these.

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <type_traits>
-#include <utility>
 
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/kernels/philox.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/variables.hpp"
@@ -26,6 +23,41 @@ void fill_uniform(RandomKey key, double low, double high, std::span<T> values) {
     for (std::size_t i = 0; i < part.size(); ++i)
       part[i] = static_cast<T>(low + (high - low) * numbers[i]);
   }
+}
+
+LOCKSTEP_INLINE void GradientNorms::set_squares(double squares) noexcept {
+  for (Block& block : blocks_) block.squares = 0;
+  if (!blocks_.empty()) blocks_.front().squares = squares;
+}
+
+LOCKSTEP_INLINE double GradientNorms::norm(std::size_t begin, std::size_t end) const {
+  double sum = 0;
+  for (auto block = std::ranges::lower_bound(blocks_, begin, {}, &Block::begin);
+       block != blocks_.end() && block->begin < end; ++block)
+    sum += block->squares;
+  return std::sqrt(sum);
+}
+
+LOCKSTEP_INLINE void UpdateShares::add(
+    const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes) {
+  std::vector<SharePiece>& pieces = of_workers_.emplace_back();
+  std::size_t place = 0;
+  for (const auto& [begin, size] : begins_and_sizes) {
+    pieces.push_back({.begin = begin, .size = size, .place = place});
+    place += size;
+  }
+}
+
+LOCKSTEP_INLINE std::size_t UpdateShares::size(int worker) const noexcept {
+  const auto pieces = of(worker);
+  return pieces.empty() ? 0 : pieces.back().place + pieces.back().size;
+}
+
+LOCKSTEP_INLINE std::size_t UpdateShares::place(int worker, std::size_t element) const noexcept {
+  const auto pieces = of(worker);
+  const auto next = std::ranges::upper_bound(pieces, element, {}, &SharePiece::begin);
+  const SharePiece& piece = *std::prev(next);
+  return piece.place + (element - piece.begin);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // What one replica has for itself: gradients, untrained state, and memory for a batch.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -12,15 +13,75 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/data/batch_loader.hpp"
+#include "lockstep/kernels/penalty.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/step/constraints.hpp"
 #include "lockstep/step/program.hpp"
-#include "lockstep/step/regularization.hpp"
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What the Regularizers of variables add. The loss and the gradient of a step are sums over rows,
+/// which are divided at the end by the rows of all ranks. So each rank adds the penalty times its
+/// own rows: in the mean it counts once, however the rows are spread. The gradient is added before
+/// the reduction, so that all routes of an update, and clipping by norms, see it. Used by one
+/// thread.
+template <class T>
+class Regularization {
+ public:
+  explicit Regularization(std::span<const Variable> variables) {
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      if (!variables[i].regularizer.is_none()) penalties_.push_back({i, variables[i].regularizer});
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return penalties_.empty(); }
+
+  /// The sum of all penalties.
+  [[nodiscard]] double penalty(const Arena<T>& parameters) const {
+    double sum = 0;
+    for (const Penalty& penalty : penalties_) {
+      const std::span<const T> values = parameters.slices()[penalty.variable];
+      sum += kernels::penalty(penalty.regularizer, values.size(), values.data());
+    }
+    return sum;
+  }
+
+  /// The next gradients are those of a step with this many rows on this rank.
+  void begin_step(double rows) noexcept {
+    rows_ = rows;
+    done_ = 0;
+  }
+
+  /// The first `count` gradients of the arena are otherwise final: adds to those that have not been
+  /// told of before in this step.
+  void add_gradients(const Arena<T>& parameters, const Arena<T>& gradients, std::size_t count) {
+    if (rows_ > 0)
+      for (const Penalty& penalty : penalties_) {
+        const std::span<const T> values = parameters.slices()[penalty.variable];
+        const std::span<T> slice = gradients.slices()[penalty.variable];
+        const auto first = static_cast<std::size_t>(slice.data() - gradients.values().data());
+        const std::size_t begin = std::clamp(done_, first, first + slice.size()) - first;
+        const std::size_t end = std::clamp(count, first, first + slice.size()) - first;
+        if (begin < end)
+          kernels::add_penalty_gradient(penalty.regularizer, rows_, end - begin,
+                                        values.data() + begin, slice.data() + begin);
+      }
+    done_ = std::max(done_, count);
+  }
+
+ private:
+  struct Penalty {
+    std::size_t variable = 0;
+    Regularizer regularizer;
+  };
+
+  std::vector<Penalty> penalties_;
+  double rows_ = 0;
+  std::size_t done_ = 0;
+};
 
 /// What a replica knows of the first loss in a fit that is not finite.
 struct NonFiniteLoss {
@@ -74,8 +135,8 @@ class Workspace {
   /// As it was before the step that has begun and not ended.
   [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 
-  /// Makes room for a batch of `samples` and sets the views below; each target has so many weights
-  /// behind it. Allocates only when no batch was as large before.
+  /// Makes room for a batch of `samples`, with `weight_size` weights behind each target, and sets
+  /// the views below. Allocates only when no batch was as large before.
   void resize(std::size_t samples, std::size_t weight_size = 0);
   /// Where a batch may be read to, sample by sample.
   [[nodiscard]] BatchViews<T> batch() const noexcept { return {own_x_, batch_targets_}; }
@@ -103,7 +164,7 @@ class Workspace {
   /// all rows count.
   [[nodiscard]] std::span<const T> weights();
   /// After weights(), which gave `counted`: how much each row weighs in the loss and in weighted
-  /// metrics; empty where no row has a weight of its own. It is that of its sample times that of
+  /// metrics; empty where no row has its own weight. It is that of its sample times that of
   /// its class in `class_weight`: the target, or the place of the largest of several; a class that
   /// is not in the list has 1.
   [[nodiscard]] std::span<const T> sample_weights(std::span<const T> counted,

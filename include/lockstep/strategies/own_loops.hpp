@@ -60,7 +60,7 @@ PerReplicaOf<F, Replica> run_per_replica(int replicas, F& f, const Run& run) {
   }
 }
 
-/// Defined in training/distributed_batches.hpp.
+/// Defined in training/own_loop.hpp.
 template <class T>
 struct Distribute;
 

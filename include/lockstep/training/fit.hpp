@@ -15,8 +15,8 @@
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/updater.hpp"
 #include "lockstep/training/fit_part.hpp"
+#include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/fit_state.hpp"
-#include "lockstep/training/position.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -14,19 +14,17 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/step/non_finite.hpp"
-#include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/training/accumulation.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate.hpp"
 #include "lockstep/training/fit.hpp"
-#include "lockstep/training/fit_profile.hpp"
 #include "lockstep/training/hook_errors.hpp"
 #include "lockstep/training/loops.hpp"
 #include "lockstep/training/model_training.hpp"
-#include "lockstep/training/rank_times.hpp"
+#include "lockstep/training/profile.hpp"
 #include "lockstep/training/recovery.ipp"
 #include "lockstep/training/whole_state.hpp"
 
@@ -490,7 +488,7 @@ void fit_on(FitState<T>& fit, AnyReplica& replica) {
   }
 }
 
-/// Repeats the loop for as long as it survives the loss of a worker, or goes on with another one.
+/// Repeats the loop for as long as it survives the loss of a worker, or goes on with a new one.
 /// Throws Preempted when the fit was: thrown on a replica, a strategy would take it for the failure
 /// of this worker, and tell the others.
 template <class T>

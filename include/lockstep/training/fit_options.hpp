@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct FitOptions {
   /// weights of the samples, both are multiplied, as in Keras 2; Keras 3 takes only one of them.)
   std::vector<std::pair<int, double>> class_weight = {};
   /// Of plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
-  /// Sequence. A dataset has weights of its own: from_tensor_slices(x, y, weights). See there.
+  /// Sequence. A dataset has its own weights: from_tensor_slices(x, y, weights). See there.
   Tensor<float> sample_weight = {};
   int initial_epoch = 0;                                       ///< index of the first epoch
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;  ///< default: until the data ends
@@ -91,6 +92,24 @@ struct AdaptOptions {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
+[[nodiscard]] std::int64_t array_batch_size(std::string_view where,
+                                            const std::optional<std::int64_t>& wanted);
+
+/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its
+/// own.
+void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
+/// Throws ConfigurationError when weights are given for a dataset, which has its own weights.
+void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight);
+
+/// How many of `size` samples are for training: all but the last `validation_split` of them. Throws
+/// ConfigurationError.
+[[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/fit_options.ipp"

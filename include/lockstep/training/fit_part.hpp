@@ -21,7 +21,7 @@ class Updater;  // step/updater.hpp
 
 /// How steps, an epoch or fit end.
 struct FitEnd {
-  bool finished = false;                    ///< training has come to its end
+  bool finished = false;                    ///< training has ended
   ExitCode preemption = ExitCode::success;  ///< or all have agreed to save and to leave
   bool leaves_world = false;                ///< or to go on with other workers (elastic)
 

@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <utility>
-#include <vector>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/sharding.hpp"
 #include "lockstep/training/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

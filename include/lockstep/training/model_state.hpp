@@ -1,16 +1,82 @@
 // The training state of a model: taken from its arrays, and put back into them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/step/program.hpp"
-#include "lockstep/training/saved_arrays.hpp"
-#include "lockstep/training/saved_signature.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// How a program takes a saved state that is not quite its own.
+struct RestoreRules {
+  bool allow_changes = false;  ///< of the numbers among the optimizer's options, and what it clips
+  std::string_view remedy = "resume with the same program, or start afresh";
+};
+
+/// What a saved state has of another program, and is taken all the same.
+struct SignatureDifferences {
+  bool in_learning_rate = false;  ///< as it was given; the state has the one that was used last
+  std::string in_options{};       ///< those of the optimizer that were allowed, as text
+};
+
+/// Compares the signature of a saved state (Compiled::signature) with this program's. Throws
+/// ConfigurationError naming the first difference that the rules do not allow.
+[[nodiscard]] SignatureDifferences check_signature(std::string_view saved, std::string_view mine,
+                                                   const RestoreRules& rules = {});
+
+/// A list of variables, their names, and where the bytes of each are.
+struct ArrayList {
+  const char* scalar;  ///< "float32" or "float64"
+  std::span<const Variable> variables;
+  std::vector<std::string> names;
+  std::vector<std::span<std::byte>> bytes;
+};
+
+template <class T>
+ArrayList array_list(std::span<const Variable> variables, std::vector<std::string> names,
+                     std::span<const std::span<T>> slices) {
+  const char* const scalar = scalar_name<T>();
+  ArrayList list{.scalar = scalar, .variables = variables, .names = std::move(names), .bytes = {}};
+  for (const std::span<T> slice : slices) list.bytes.push_back(std::as_writable_bytes(slice));
+  return list;
+}
+
+/// Puts a copy of every array into `saved`, from number `first` on, in the memory of what stood
+/// there where that is large enough; `suffix` is added to the names.
+void save_arrays(std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
+                 const std::string& suffix = {});
+
+/// Copies saved arrays, from number `first` on, back. Throws ConfigurationError naming the first
+/// array that differs; `check_only` copies nothing.
+void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
+                 bool check_only);
+
+template <class T>
+class Trainer;
+
+/// While it lives, the chief has all slots. Made by all workers, in the same place of their calls.
+template <class T>
+class AllSlots {
+ public:
+  explicit AllSlots(const Trainer<T>& trainer);
+  AllSlots(const AllSlots&) = delete;
+  AllSlots& operator=(const AllSlots&) = delete;
+  ~AllSlots();
+
+ private:
+  const Trainer<T>& trainer_;
+};
 
 template <class T>
 class Trainer;

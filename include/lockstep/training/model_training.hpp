@@ -15,11 +15,9 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/network/layer_names.hpp"
-#include "lockstep/network/model_json.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/fit_plan.hpp"
-#include "lockstep/training/keras_layout.hpp"
-#include "lockstep/training/keras_optimizer.hpp"
+#include "lockstep/training/keras_files.hpp"
 #include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -138,11 +138,11 @@ void Recovery<T>::take_over(const std::vector<std::byte>& saved, bool is_from_fi
                      fit_.saved_place.epoch}));
 }
 
-/// Called by the leader, before the saved state is in force.
+/// Called by the leader, before the saved state is used.
 template <class T>
 void Recovery<T>::check_data(const TrainingState& saved) const {
   std::optional<std::uint64_t> seed = fit_.trainer.given_seed();
-  if (seed != fit_.trainer.variables().seed) seed.reset();  // another one was restored before
+  if (seed != fit_.trainer.variables().seed) seed.reset();  // a different state was restored before
   const SavedDifferences differences = saved_differences(saved, fit_.data, seed);
   if (differences.text.empty()) return;
   if (differences.has_other_order && saved.data_position > 0 && !allow_changes_)
@@ -287,7 +287,7 @@ void Recovery<T>::take_place() {
         "AutoShardPolicy::data");
   const bool was_chief = std::exchange(was_chief_, fit_.is_chief());
   if (was_chief && !fit_.is_chief())
-    abort_callbacks(fit_.callbacks, fit_.training);  // another one saves now
+    abort_callbacks(fit_.callbacks, fit_.training);  // another worker saves now
   begins_as_chief_ = !was_chief && fit_.is_chief();
   fit_.progress.emplace(fit_.is_chief() ? fit_.options.verbose : 0, fit_.options.epochs);
 }

@@ -1,6 +1,7 @@
 // Trainer: the variables of a model, and its replicas on this worker; what all loops begin with.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,21 +10,177 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/activity.hpp"
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/distributed_dataset.hpp"
 #include "lockstep/data/sharding.hpp"
+#include "lockstep/step/constraints.hpp"
 #include "lockstep/step/parts.hpp"
+#include "lockstep/step/program.hpp"
 #include "lockstep/step/synchronization.hpp"
+#include "lockstep/step/variables.hpp"
+#include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_part.hpp"
-#include "lockstep/training/gathered_slots.hpp"
 #include "lockstep/training/named_arrays.hpp"
-#include "lockstep/training/rank_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Throws ConfigurationError unless it makes sense.
+inline const Synchronization& checked(const Synchronization& synchronization,
+                                      const UpdateRules& rules, bool shares_updates) {
+  synchronization.validate();
+  if (synchronization.is_in_rounds() && shares_updates)
+    throw ConfigurationError(concat(
+        {"compile: ", synchronization.description(),
+         " with sharded_updates: in a round each rank updates all of its own parameters; take "
+         "one of the two"}));
+  if (synchronization.is_in_rounds() && rules.accumulation_steps > 1)
+    throw ConfigurationError(
+        concat({"compile: ", synchronization.description(),
+                " with gradient_accumulation_steps=", rules.accumulation_steps,
+                ": in a round each rank updates in every step; use larger batches, or no rounds"}));
+  return synchronization;
+}
+
+/// Throws ConfigurationError, which names it, when the optimizer or a variable asks for something
+/// that servers which see ranges of the parameters cannot do.
+template <class T>
+void check_for_servers(const Program<T>& program, const Synchronization& synchronization) {
+  const UpdateRules rules = program.update_rules();
+  const bool has_constraints = !Constraints<T>(program.layout().variables).empty();
+  const char* const what =
+      rules.clipping.is_by_norm() ? "clipnorm and global_clipnorm need all gradients of a step"
+      : rules.averaging.is_on     ? "use_ema keeps averages that workers do not see"
+      : rules.accumulation_steps != 1
+          ? "gradient_accumulation_steps adds gradients of several steps"
+      : synchronization.is_in_rounds() ? "LocalSGD and DiLoCo update in each rank"
+      : has_constraints                ? "a variable's constraint needs it whole"
+      : program.device() != nullptr    ? "the model is computed by a device"
+                                       : nullptr;
+  if (what == nullptr) return;
+  throw ConfigurationError(
+      concat({"compile: ParameterServerStrategy: ", what,
+              ", and each server sees a range of the parameters: leave the option out, or train "
+              "with MultiWorkerMirroredStrategy"}));
+}
+
+/// What the chief saves of an optimizer whose slots are spread over the workers: whole arrays, as
+/// of the last gathering. They count until the next update.
+template <class T>
+class GatheredSlots {
+ public:
+  /// Called by all replicas of all workers, between two steps.
+  void gather(const Program<T>& program, const Variables<T>& variables, AnyReplica& replica) {
+    auto& collective = replica.collective();
+    const bool leader = replica.local_rank() == 0;
+    const bool is_chief = collective.rank() == 0;
+    if (leader) {
+      whole_.clear();
+      for (std::size_t i = 0; is_chief && i < program.layout().slots; ++i)
+        whole_.emplace_back(program.layout().variables);
+    }
+    const Buffer passing(is_chief ? 0 : most * sizeof(T));
+    for (std::size_t slot = 0; slot < program.layout().slots; ++slot)
+      for (int worker = 0; worker < variables.shares().workers(); ++worker)
+        for (const SharePiece& piece : variables.shares().of(worker))
+          for (std::size_t done = 0; done < piece.size; done += most) {
+            const std::size_t size = std::min(most, piece.size - done);
+            std::span<T> values(reinterpret_cast<T*>(passing.data()), is_chief ? 0 : size);
+            if (is_chief) values = whole_[slot].values().subspan(piece.begin + done, size);
+            if (leader && worker == variables.worker()) {
+              const auto mine = variables.slot_share(slot).subspan(piece.place + done, size);
+              std::ranges::copy(mine, values.begin());
+            }
+            collective.broadcast(std::as_writable_bytes(values), worker * replica.local_size());
+          }
+    replica.team_barrier();
+    if (leader) {
+      iterations_ = variables.iterations;
+      revision_ = variables.revision;
+    }
+    replica.team_barrier();
+  }
+
+  /// The same on all workers.
+  [[nodiscard]] bool are_of(const Variables<T>& variables) const noexcept {
+    return iterations_ == variables.iterations && revision_ == variables.revision;
+  }
+  /// Empty on other workers than the chief.
+  [[nodiscard]] std::span<const Arena<T>> whole() const noexcept { return whole_; }
+  void release() noexcept {
+    iterations_ = -1;
+    whole_ = std::vector<Arena<T>>();  // with its memory
+  }
+
+ private:
+  static constexpr std::size_t most = std::size_t{1} << 16;  // elements that are sent at a time
+
+  std::vector<Arena<T>> whole_;
+  std::int64_t iterations_ = -1;
+  std::int64_t revision_ = -1;
+};
+
+/// With rounds (see Synchronization), each replica has variables: the first one of a process trains
+/// those of the process, and those of the others are here. Also gathers on the chief what a saved
+/// state needs of each rank: with rounds, the slots of its optimizer; with error feedback, its
+/// residuals.
+///
+/// In the state they stand behind the other slots: the slots of ranks 1, 2, ..., then the residuals
+/// of the workers. (The slots of rank 0 have their usual place.)
+template <class T>
+class RankState {
+ public:
+  /// `variables`: those that the process has.
+  RankState(const Program<T>& program, Variables<T>& variables, std::size_t replicas)
+      : program_(program), variables_(variables), own_(replicas) {}
+
+  /// Called by each replica on its own thread, at first.
+  void start(std::size_t replica);
+  /// The variables that a replica trains.
+  [[nodiscard]] Variables<T>& variables(std::size_t replica) const noexcept {
+    return own_[replica] ? *own_[replica] : variables_;
+  }
+  /// Called by all replicas before steps, when the first one may have changed the variables: the
+  /// others take them over.
+  void begin_steps(AnyReplica& replica) const;
+  /// Sets it in all replicas.
+  void set_learning_rate(double learning_rate) const;
+  /// Copies the parameters of the first replica to the others.
+  void share_parameters() const;
+
+  /// Called by all ranks: the chief gets what differs between them.
+  void gather(AnyReplica& replica, Workspace<T>& workspace, bool has_residuals);
+  /// Drops what was gathered: it is not to be saved.
+  void forget() noexcept { gathered_.clear(); }
+
+  /// Puts what was gathered into `slots`, at their end.
+  void save(std::vector<SavedArray>& slots, std::size_t ranks) const;
+  /// Whether a state may have what it has behind its first `first` slots.
+  [[nodiscard]] bool fits(const TrainingState& saved, std::size_t first) const;
+  /// Takes out what belongs to the replicas of the process at `place`. With another number of
+  /// ranks, rank r takes the slots of rank r mod that number; with another number of workers,
+  /// residuals become zeros. The chief has all of it again, for the next state. `check_only` copies
+  /// nothing.
+  void load(const TrainingState& saved, std::size_t first, const DistributionContext& place,
+            Arena<T>& residuals, bool check_only);
+
+ private:
+  [[nodiscard]] std::size_t arrays() const noexcept { return program_.layout().variables.size(); }
+
+  const Program<T>& program_;
+  Variables<T>& variables_;
+  std::vector<std::unique_ptr<Variables<T>>> own_;
+  std::vector<Arena<T>> gathered_;  // on the chief
+};
 
 /// Shows the other workers which call this one is in, until the end of the scope.
 [[nodiscard]] inline ActivityScope show_call(AnyReplica& replica, const char* call) {
@@ -135,7 +292,7 @@ class Trainer {
     return {program_, variables_, workspace(static_cast<std::size_t>(replica.local_rank())),
             replica};
   }
-  /// For training steps: with rounds, each replica has variables of its own.
+  /// For training steps: with rounds, each replica has its own variables.
   [[nodiscard]] Parts<T> training_parts(AnyReplica& replica) {
     const auto index = static_cast<std::size_t>(replica.local_rank());
     return {program_, rank_state_.variables(index), workspace(index), replica};

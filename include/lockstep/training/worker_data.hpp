@@ -13,7 +13,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// A dataset as the worker at `place` uses it. With AutoShardPolicy::file it has the worker's own
-/// files and never opens another one.
+/// files and never opens any other.
 class WorkerData {
  public:
   /// `policy` replaces the dataset's own. Opens no file. Throws ConfigurationError when the
@@ -35,8 +35,8 @@ class WorkerData {
 
   /// What must be equal on all workers, a line for each thing, beginning with `what`; nothing with
   /// one worker. With the policy data these are the sizes, the pipeline and a checksum of some
-  /// samples; with file, where each has files of its own, the pipeline; and with off, where each
-  /// may have data of its own, the batch size. Reads at most 16 samples.
+  /// samples; with file, where each has its own files, the pipeline; and with off, where each
+  /// may have its own data, the batch size. Reads at most 16 samples.
   [[nodiscard]] std::string signature(std::string_view what) const;
 
  private:

@@ -12,7 +12,7 @@
 
 #include "checkpoint/checkpoint_testing.hpp"
 #include "lockstep/checkpoint/saved_array.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/state.hpp"
 #include "support/model_testing.hpp"
 

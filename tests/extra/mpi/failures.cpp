@@ -9,7 +9,6 @@
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/extra/mpi/mpi.hpp"
-#include "lockstep/extra/mpi/mpi_cluster.hpp"
 
 using namespace lockstep;
 

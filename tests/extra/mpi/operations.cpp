@@ -11,7 +11,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/extra/mpi/mpi.hpp"
-#include "lockstep/extra/mpi/mpi_cluster.hpp"
 
 using namespace lockstep;
 

@@ -10,7 +10,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/extra/mpi/mpi.hpp"
-#include "lockstep/extra/mpi/mpi_cluster.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"

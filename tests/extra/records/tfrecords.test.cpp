@@ -11,7 +11,7 @@
 #include "data/support.hpp"
 #include "golden/tfrecord.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/extra/records/tfrecord_writer.hpp"
+#include "lockstep/extra/records/tfrecord_file.hpp"
 #include "support/python.hpp"
 #include "support/temporary_folder.hpp"
 

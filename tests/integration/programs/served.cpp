@@ -15,7 +15,7 @@
 #include "lockstep/extra/parameter_server.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/losses/regression.hpp"
-#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <lockstep/checkpoint/hdf5.hpp>
 #include <lockstep/datasets/image_folder.hpp>
-#include <lockstep/extra/mpi/mpi_cluster.hpp>
+#include <lockstep/extra/mpi/mpi.hpp>
 #include <lockstep/extra/nccl.hpp>
 
 int main() {

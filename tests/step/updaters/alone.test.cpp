@@ -81,6 +81,7 @@ TEST_CASE("AloneUpdater: in ranges that are worth a call, and each parameter onc
   setup.rank.workspace.status()[StatusBlock::samples] = 5;
   setup.rank.workspace.status()[StatusBlock::rows] = 5;
   CHECK(setup.updater->begin({.iteration = 3}) == Progress::variables);
+  take_happened();
   setup.updater->ready(150);
   setup.updater->ready(9'105);  // not a multiple of what vectors hold
   setup.updater->ready(9'200);

@@ -12,7 +12,7 @@
 
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_format.hpp"
 #include "lockstep/core/little_endian.hpp"

@@ -24,15 +24,14 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/checkpoint/hdf5.hpp"
 #include "lockstep/checkpoint/inflate.hpp"
 #include "lockstep/checkpoint/keras_layout.hpp"
 #include "lockstep/checkpoint/saved_array.hpp"
-#include "lockstep/checkpoint/widen.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/utf8.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -537,6 +536,9 @@ inline std::vector<std::byte> encode_keras_weights(std::span<const SavedArray> a
   hdf5_checked(H5Fget_file_image(file.id(), bytes.data(), bytes.size()), {});
   return bytes;
 }
+
+inline constexpr Hdf5Codec hdf5_library{&encode_keras_weights, &decode_keras_weights};
+inline const bool has_hdf5_library = (hdf5_codec = &hdf5_library) != nullptr;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

@@ -19,7 +19,7 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"

@@ -13,7 +13,7 @@
 
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/little_endian.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

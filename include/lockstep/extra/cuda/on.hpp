@@ -17,8 +17,8 @@
 #include "lockstep/extra/cuda/layers.hpp"
 #include "lockstep/extra/cuda/updates.hpp"
 #include "lockstep/layers/pass.hpp"
-#include "lockstep/network/given_shape.hpp"
-#include "lockstep/network/name_checks.hpp"
+#include "lockstep/network/layer_names.hpp"
+#include "lockstep/network/layer_place.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 

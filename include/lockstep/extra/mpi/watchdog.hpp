@@ -1,4 +1,4 @@
-// Notices work that does not come to its end, without the work's help.
+// Notices work that does not end, without the work's help.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
-#include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -28,8 +28,8 @@
 #include "lockstep/step/updater.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/fit.hpp"
+#include "lockstep/training/fit_requests.hpp"
 #include "lockstep/training/model_state.hpp"
-#include "lockstep/training/preemption_signals.hpp"
 #include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -9,7 +9,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/extra/parameter_server/shard.hpp"
 #include "lockstep/step/updater.hpp"

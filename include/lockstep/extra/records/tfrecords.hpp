@@ -13,8 +13,8 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/extra/records/example.hpp"
 #include "lockstep/extra/records/tfrecord_file.hpp"
 

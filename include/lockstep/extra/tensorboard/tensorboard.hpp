@@ -1,29 +1,88 @@
-// TensorBoard: event files, which TensorBoard shows while training runs.
+// TensorBoard: event files, and the callback that writes them.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/callbacks/update_frequency.hpp"
+#include "lockstep/callbacks/frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
-#include "lockstep/extra/tensorboard/event_file.hpp"
+#include "lockstep/extra/records/tfrecord_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// A bucket of a histogram: left edge, right edge, number of values.
+using HistogramBucket = std::array<double, 3>;
+
+/// TensorBoard's histogram: `buckets` equal buckets from the least value to the greatest, the last
+/// one with both edges; one bucket of width 1 when all values are equal, none without values.
+/// Values that are not finite are left out. (tensorboard/plugins/histogram/summary.py)
+[[nodiscard]] std::vector<HistogramBucket> histogram_of(std::span<const double> values,
+                                                        std::size_t buckets = 30);
+
+/// A PNG of 8-bit pixels [height x width x channels] with 1 (grey) or 3 (RGB) channels,
+/// uncompressed. Throws ConfigurationError when the number of pixels differs, or an extent
+/// is 0.
+[[nodiscard]] std::string encode_png(std::span<const std::uint8_t> pixels, std::size_t height,
+                                     std::size_t width, std::size_t channels);
+
+/// Writes an event file: what TensorBoard shows of a run, in the format of TensorFlow 2.
+/// `wall_time` is in seconds since 1970. All but the destructor throw Error naming the file. One
+/// thread at a time.
+/// @code
+/// lockstep::EventFile events("logs/train");
+/// events.scalar("loss", 1, 0.25);
+/// @endcode
+class EventFile {
+ public:
+  using Clock = double (*)();
+
+  /// A new file in `folder`, which is made: "events.out.tfevents.<seconds>.<host>.<pid>.<n>.v2".
+  /// Without `wall_time` it is the system's clock.
+  explicit EventFile(const std::string& folder, Clock wall_time = nullptr);
+  /// Goes on with a file behind its first `size` bytes.
+  EventFile(const std::string& path, std::uint64_t size, Clock wall_time = nullptr);
+
+  void scalar(std::string_view tag, std::int64_t step, double value);
+  void histogram(std::string_view tag, std::int64_t step, std::span<const double> values,
+                 std::size_t buckets = 30);
+  /// Markdown.
+  void text(std::string_view tag, std::int64_t step, std::string_view markdown);
+  /// Images as encode_png makes them, of equal size.
+  void images(std::string_view tag, std::int64_t step, std::size_t height, std::size_t width,
+              std::span<const std::string> pngs);
+  /// A model in Keras's JSON, for the tab Graphs.
+  void model(std::string_view tag, std::int64_t step, std::string_view json);
+
+  void flush() { file_.flush(); }
+  void close() { file_.close(); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return file_.size(); }
+  [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
+
+ private:
+  void write(std::int64_t step, const std::string& value);
+
+  Clock wall_time_;
+  TFRecordWriter file_;
+};
+
 struct TensorBoardOptions {
   std::string log_dir = "logs";  ///< no other run's
-  int histogram_freq = 0;        ///< histograms of the weights every so many epochs; 0: none
+  int histogram_freq = 0;        ///< histograms of the weights every n epochs; 0: none
   bool write_graph = true;       ///< the layers (tab Graphs), and summary() (tab Text)
   bool write_images =
       false;  ///< with each histogram the weights as images, too (not above 4096 x 4096)
   bool write_steps_per_second = false;
-  UpdateFrequency update_freq = UpdateFrequency::epoch;  ///< or every so many batches as well
+  UpdateFrequency update_freq = UpdateFrequency::epoch;  ///< or every n batches as well
   EventFile::Clock wall_time = nullptr;  ///< seconds since 1970; default: the system's clock
 };
 
@@ -40,7 +99,7 @@ struct TensorBoardOptions {
 /// | LAYER/VARIABLE/histogram, LAYER/VARIABLE/image | train | epoch |
 /// | keras (the layers), model_summary | train | 0 |
 ///
-/// Folders and files are made when first written to; each fit has files of its own. The chief alone
+/// Folders and files are made when first written to; each fit has its own files. The chief alone
 /// writes, and hands all to the operating system at the end of each hook. A run that
 /// BackupAndRestore resumes goes on in its files behind the last snapshot, so that no point is
 /// there twice. (Where the files cannot be found, it begins new ones.) Where Keras colours images

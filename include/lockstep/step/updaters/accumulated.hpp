@@ -13,7 +13,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/updater.hpp"
 

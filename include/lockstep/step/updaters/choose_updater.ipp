@@ -8,7 +8,6 @@
 #include "lockstep/step/updaters/all_reduce.hpp"
 #include "lockstep/step/updaters/alone.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
-#include "lockstep/step/updaters/overlapped.hpp"
 #include "lockstep/step/updaters/rounds.hpp"
 #include "lockstep/step/updaters/sharded.hpp"
 #include "lockstep/step/updaters/shared_memory.hpp"

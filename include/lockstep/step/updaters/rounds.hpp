@@ -15,14 +15,14 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/updater.hpp"
 #include "lockstep/step/updaters/alone.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Each rank updates parameters of its own, and calls no collective, until a step ends the round.
+/// Each rank updates its own parameters, and calls no collective, until a step ends the round.
 /// Then the ranks sum how far each has come from where all began, and go on from there together:
 /// see Synchronization, which has the formulas. The status is added up over the round. The
 /// variables of `parts` are this rank's alone.

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/trace_span.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

@@ -20,7 +20,7 @@
 #include "lockstep/collectives/tcp/detail/socket.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/crc.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"

@@ -1,7 +1,12 @@
-// What containers are in ONNX: the layers of them, one after the other or beside each other.
+// Recurrence, attention and containers as operators of ONNX.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -10,11 +15,13 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/extra/onnx/detail/attention_operators.hpp"
-#include "lockstep/extra/onnx/detail/operator.hpp"
 #include "lockstep/extra/onnx/graph.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/attention.hpp"
+#include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/input.hpp"
+#include "lockstep/layers/rnn.hpp"
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
@@ -24,6 +31,404 @@
 #include "lockstep/network/tied_head.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// An activation function of a recurrent operator, with those of its numbers that it has.
+struct OnnxGate {
+  std::string_view function;
+  std::optional<double> alpha = {}, beta = {};
+};
+
+/// A recurrent layer, or two of them in both directions.
+struct OnnxRecurrence {
+  std::string_view op;  ///< LSTM, GRU or RNN
+  std::size_t units, positions;
+  bool use_bias, return_sequences;
+  bool go_backwards, bidirectional;
+  bool reset_after = false;           ///< GRU
+  std::string_view merge = "Concat";  ///< of both directions; or an operator that reduces
+  double factor = 1;                  ///< of its output
+  OnnxGate activation{"Tanh"}, recurrent_activation{"Sigmoid"};
+};
+
+/// Of a sequence, or of the positions of it that count.
+void onnx_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer);
+
+/// The kernels and biases of one direction or of both.
+struct OnnxRecurrentArrays {
+  OnnxArray w, r, b;
+};
+
+/// [inputs x gates * units] becomes [gates * units x inputs], the gates in another order.
+inline void onnx_append_gates(const OnnxArray& from, std::size_t units,
+                              std::span<const std::size_t> order, std::size_t begin,
+                              std::size_t inputs, std::vector<float>& to) {
+  for (const std::size_t gate : order)
+    for (std::size_t unit = 0; unit < units; ++unit)
+      for (std::size_t input = 0; input < inputs; ++input)
+        to.push_back(from.values[begin + input * order.size() * units + gate * units + unit]);
+}
+
+inline void onnx_take_direction(OnnxGraph& graph, const OnnxRecurrence& layer,
+                                OnnxRecurrentArrays& to) {
+  // ONNX has the gates of LSTM in the order input, output, forget, cell.
+  static constexpr std::size_t lstm[] = {0, 3, 1, 2}, gru[] = {0, 1, 2}, rnn[] = {0};
+  const std::span<const std::size_t> order = layer.op == "LSTM" ? std::span<const std::size_t>(lstm)
+                                             : layer.op == "GRU" ? std::span<const std::size_t>(gru)
+                                                                 : rnn;
+  const OnnxArray& kernel = graph.take(true);
+  if (to.w.name.empty()) to.w.name = kernel.name;
+  onnx_append_gates(kernel, layer.units, order, 0, kernel.shape[0], to.w.values);
+  const OnnxArray& recurrent = graph.take(true);
+  if (to.r.name.empty()) to.r.name = recurrent.name;
+  onnx_append_gates(recurrent, layer.units, order, 0, layer.units, to.r.values);
+  if (!layer.use_bias) return;
+  const OnnxArray& bias = graph.take(true);
+  if (to.b.name.empty()) to.b.name = bias.name;
+  const std::size_t rows = order.size() * layer.units;
+  onnx_append_gates(bias, layer.units, order, 0, 1, to.b.values);
+  if (bias.shape.size() == 2)
+    onnx_append_gates(bias, layer.units, order, rows, 1, to.b.values);
+  else
+    to.b.values.resize(to.b.values.size() + rows, 0);
+}
+
+/// Its activation functions, unless they are the operator's own.
+inline void onnx_add_activations(const OnnxRecurrence& layer, std::size_t directions,
+                                 std::vector<OnnxAttribute>& attributes) {
+  if (layer.activation.function == "Tanh" && layer.recurrent_activation.function == "Sigmoid")
+    return;
+  using Kind = OnnxAttribute::Kind;
+  OnnxAttribute functions{"activations", {}, 0, Kind::texts},
+      alphas{"activation_alpha", {}, 0, Kind::numbers},
+      betas{"activation_beta", {}, 0, Kind::numbers};
+  std::vector<OnnxGate> gates{layer.activation};
+  if (layer.op != "RNN") gates.insert(gates.begin(), layer.recurrent_activation);
+  if (layer.op == "LSTM") gates.push_back(layer.activation);
+  for (std::size_t i = 0; i < directions; ++i)
+    for (const OnnxGate& gate : gates) {
+      functions.texts.push_back(gate.function);
+      if (gate.alpha) alphas.numbers.push_back(static_cast<float>(*gate.alpha));
+      if (gate.beta) betas.numbers.push_back(static_cast<float>(*gate.beta));
+    }
+  attributes.push_back(std::move(functions));
+  if (!alphas.numbers.empty()) attributes.push_back(std::move(alphas));
+  if (!betas.numbers.empty()) attributes.push_back(std::move(betas));
+}
+
+/// All outputs, [positions x directions x batch x units], or the last ones, [directions x batch x
+/// units], of a sequence [batch x positions x features].
+inline std::string onnx_recurrent_node(OnnxGraph& graph, const OnnxRecurrence& layer,
+                                       const std::string& x, std::string_view direction,
+                                       bool last) {
+  const std::size_t directions = direction == "bidirectional" ? 2 : 1;
+  OnnxRecurrentArrays arrays;
+  for (std::size_t i = 0; i < directions; ++i) onnx_take_direction(graph, layer, arrays);
+  auto& [w, r, b] = arrays;
+  const std::size_t rows = r.values.size() / directions / layer.units;
+  w.shape = {directions, rows, w.values.size() / directions / rows};
+  r.shape = {directions, rows, layer.units};
+  b.shape = {directions, 2 * rows};
+  std::vector<std::string> inputs = {graph.transposed(x, {1, 0, 2}), graph.weight(w),
+                                     graph.weight(r)};
+  if (layer.use_bias) inputs.push_back(graph.weight(b));
+  const OnnxAttribute hidden = onnx_int("hidden_size", static_cast<std::int64_t>(layer.units));
+  const OnnxAttribute way{"direction", {}, 0, OnnxAttribute::Kind::text, direction};
+  const int output = last ? 1 : 0;
+  std::vector<OnnxAttribute> attributes{hidden, way};
+  if (layer.op == "GRU")
+    attributes.push_back(onnx_int("linear_before_reset", layer.reset_after ? 1 : 0));
+  onnx_add_activations(layer, directions, attributes);
+  return graph.node(layer.op, inputs, attributes, output);
+}
+
+/// The same of one direction, where only some positions count: [batch x positions x units] or
+/// [batch x units]. The operators know lengths alone and no masks. So the positions that count are
+/// moved together, to where the recurrence begins, and each position then takes the output of the
+/// last one that counts up to it; or zero, where there is none.
+inline std::string onnx_masked_direction(OnnxGraph& graph, const OnnxRecurrence& layer,
+                                         const std::string& x, bool backwards) {
+  const auto positions = static_cast<std::int64_t>(layer.positions),
+             units = static_cast<std::int64_t>(layer.units);
+  const OnnxAttribute batched = onnx_int("batch_dims", 1);
+  std::vector<float> numbers(layer.positions);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  const std::size_t shape[] = {layer.positions};
+  const std::string length = graph.number(static_cast<double>(layer.positions));
+  const std::string keys = graph.node(
+      backwards ? "Add" : "Sub",
+      {graph.floats("positions", shape, numbers), graph.node("Mul", {graph.mask(), length})});
+  const std::string order =
+      graph.node("TopK", {keys, graph.constant("count", {positions})},
+                 {onnx_int("axis", 1), onnx_int("largest", 0), onnx_int("sorted", 1)}, 1);
+  const std::string together =
+      graph.node("GatherND", {x, graph.reshaped(order, {-1, positions, 1})}, {batched});
+  const std::string y = graph.transposed(
+      onnx_recurrent_node(graph, layer, together, backwards ? "reverse" : "forward", false),
+      {2, 0, 1, 3});
+  const std::string with_zero = graph.node(
+      "Pad", {graph.reshaped(y, {-1, positions, units}),
+              graph.constant("pads", {0, backwards ? 0 : 1, 0, 0, backwards ? 1 : 0, 0})});
+  std::string count = layer.return_sequences
+                          ? graph.node("CumSum", {graph.mask(), graph.axis(1)},
+                                       {onnx_int("reverse", backwards ? 1 : 0)})
+                          : graph.node("ReduceSum", {graph.mask(), graph.constant("axes", {1})});
+  if (backwards) count = graph.node("Sub", {length, count});
+  const std::string last = graph.node("Cast", {count}, {onnx_int("to", onnx::type_int64)});
+  const std::string outputs =
+      graph.node("GatherND",
+                 {with_zero, graph.reshaped(last, {-1, layer.return_sequences ? positions : 1, 1})},
+                 {batched});
+  return layer.return_sequences ? outputs : graph.reshaped(outputs, {-1, units});
+}
+
+inline std::string onnx_masked_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer) {
+  const std::string x = graph.value().name;
+  std::string y = onnx_masked_direction(graph, layer, x, layer.go_backwards);
+  if (!layer.bidirectional) return y;
+  std::string other = onnx_masked_direction(graph, layer, x, true);
+  if (layer.return_sequences) {  // masked outputs are zero
+    const std::string counts =
+        graph.reshaped(graph.mask(), {-1, static_cast<std::int64_t>(layer.positions), 1});
+    y = graph.node("Mul", {y, counts});
+    other = graph.node("Mul", {other, counts});
+  }
+  if (layer.merge == "Concat") return graph.node("Concat", {y, other}, {onnx_int("axis", -1)});
+  if (layer.merge == "ReduceProd") return graph.node("Mul", {y, other});
+  return graph.node("Mul", {graph.node("Add", {y, other}), graph.number(0.5)});
+}
+
+inline std::string onnx_whole_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer) {
+  const std::size_t directions = layer.bidirectional ? 2 : 1;
+  std::string y = onnx_recurrent_node(graph, layer, graph.value().name,
+                                      layer.bidirectional  ? "bidirectional"
+                                      : layer.go_backwards ? "reverse"
+                                                           : "forward",
+                                      !layer.return_sequences);
+  y = layer.return_sequences ? graph.transposed(y, {2, 0, 1, 3}) : graph.transposed(y, {1, 0, 2});
+  if (layer.merge != "Concat" && layer.bidirectional)
+    return graph.node(layer.merge, {y}, {{"axes", {-2}}, onnx_int("keepdims", 0)});
+  std::vector<std::int64_t> shape = {-1};
+  if (layer.return_sequences) shape.push_back(static_cast<std::int64_t>(layer.positions));
+  shape.push_back(static_cast<std::int64_t>(directions * layer.units));
+  return graph.reshaped(y, shape);
+}
+
+inline void onnx_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer) {
+  graph.lay_out(false);
+  std::string y = graph.mask().empty() ? onnx_whole_recurrence(graph, layer)
+                                       : onnx_masked_recurrence(graph, layer);
+  if (layer.return_sequences && layer.go_backwards) {  // in the order in which it goes
+    std::vector<std::int64_t> backwards;
+    for (std::size_t i = layer.positions; i-- > 0;)
+      backwards.push_back(static_cast<std::int64_t>(i));
+    y = graph.node("Gather", {y, graph.constant("backwards", backwards)}, {onnx_int("axis", 1)});
+  }
+  graph.value() = {.name = std::move(y), .rank = layer.return_sequences ? 2U : 1U};
+  if (layer.factor != 1) onnx_rescale(graph, layer.factor, 0);
+}
+
+/// Heads and dimensions of an attention.
+struct OnnxAttention {
+  std::size_t heads, key_dim, value_dim, queries, keys;
+  bool use_bias, causal;
+};
+
+/// Queries and values: sequences, and which of their positions count (see OnnxGraph::mask).
+void onnx_attention(OnnxGraph& graph, const OnnxAttention& size, const OnnxGraph::Value& queries,
+                    const OnnxGraph::Value& values, const std::string& query_mask,
+                    const std::string& value_mask);
+
+inline std::string onnx_projected(OnnxGraph& graph, const std::string& x, std::size_t rows,
+                                  bool use_bias) {
+  OnnxArray kernel = graph.take(true);
+  kernel.shape = {rows, kernel.values.size() / rows};
+  std::string product = graph.node("MatMul", {x, graph.weight(kernel)});
+  if (!use_bias) return product;
+  OnnxArray bias = graph.take(true);
+  bias.shape = {bias.values.size()};
+  return graph.node("Add", {product, graph.weight(bias)});
+}
+
+/// 1 where a query sees a key, else 0, for scores [batch x heads x queries x keys]; empty: all see
+/// all.
+inline std::string onnx_visible_keys(OnnxGraph& graph, const OnnxAttention& size,
+                                     const std::string& value_mask) {
+  std::string causal, keys;
+  if (size.causal) {
+    std::vector<float> visible(size.queries * size.keys, 1);
+    for (std::size_t t = 0; t < size.queries; ++t)
+      for (std::size_t s = t + 1; s < size.keys; ++s) visible[t * size.keys + s] = 0;
+    const std::size_t shape[] = {size.queries, size.keys};
+    causal = graph.floats("visible", shape, visible);
+  }
+  if (!value_mask.empty())
+    keys = graph.reshaped(value_mask, {-1, 1, 1, static_cast<std::int64_t>(size.keys)});
+  if (causal.empty() || keys.empty()) return causal.empty() ? keys : causal;
+  return graph.node("Mul", {causal, keys});
+}
+
+inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
+                           const OnnxGraph::Value& queries, const OnnxGraph::Value& values,
+                           const std::string& query_mask, const std::string& value_mask) {
+  const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
+  graph.value() = queries;
+  graph.lay_out(false);
+  const std::string q = graph.value().name;
+  graph.value() = values;
+  graph.lay_out(false);
+  const std::string v = graph.value().name;
+  /// [batch x positions x heads * features], with an axis for the heads
+  const auto heads = [&](const std::string& x, std::size_t positions, std::size_t features,
+                         std::vector<std::int64_t> order) {
+    return graph.transposed(
+        graph.reshaped(x, {-1, as_int(positions), as_int(size.heads), as_int(features)}),
+        std::move(order));
+  };
+  const auto rows = [&] {  // of the next kernel, [width x heads x features]
+    return graph.next_trained().shape[0];
+  };
+  const std::string query =
+      graph.node("Mul", {onnx_projected(graph, q, rows(), size.use_bias),
+                         graph.number(1 / std::sqrt(static_cast<double>(size.key_dim)))});
+  const std::string key = onnx_projected(graph, v, rows(), size.use_bias);
+  const std::string value = onnx_projected(graph, v, rows(), size.use_bias);
+  std::string scores = graph.node("MatMul", {heads(query, size.queries, size.key_dim, {0, 2, 1, 3}),
+                                             heads(key, size.keys, size.key_dim, {0, 2, 3, 1})});
+  const std::string visible = onnx_visible_keys(graph, size, value_mask);
+  if (!visible.empty())
+    scores =
+        graph.node("Add", {scores, graph.node("Mul", {graph.node("Sub", {visible, graph.number(1)}),
+                                                      graph.number(1e9)})});
+  std::string weights =
+      graph.node("Softmax", {scores}, {{"axis", {-1}, 0, OnnxAttribute::Kind::one_int}});
+  // A query that is masked, or whose keys all are, sees none.
+  if (!value_mask.empty()) weights = graph.node("Mul", {weights, visible});
+  if (!query_mask.empty())
+    weights =
+        graph.node("Mul", {weights, graph.reshaped(query_mask, {-1, 1, as_int(size.queries), 1})});
+  const std::string seen =
+      graph.node("MatMul", {weights, heads(value, size.keys, size.value_dim, {0, 2, 1, 3})});
+  const std::string joined =
+      graph.reshaped(graph.transposed(seen, {0, 2, 1, 3}),
+                     {-1, as_int(size.queries), as_int(size.heads * size.value_dim)});
+  graph.value() = {
+      .name = onnx_projected(graph, joined, size.heads * size.value_dim, size.use_bias), .rank = 2};
+}
+
+template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options, class Queries,
+          class Values>
+constexpr OnnxAttention onnx_attention_size() {
+  return {.heads = Heads,
+          .key_dim = KeyDim,
+          .value_dim = Options.value_dim == 0 ? KeyDim : Options.value_dim,
+          .queries = positions_of<Queries>,
+          .keys = positions_of<Values>,
+          .use_bias = Options.use_bias,
+          .causal = Options.use_causal_mask};
+}
+template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options>
+struct OnnxOperator<MultiHeadAttention<Heads, KeyDim, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    const OnnxGraph::Value x = graph.value();
+    onnx_attention(graph, onnx_attention_size<Heads, KeyDim, Options, In, In>(), x, x, graph.mask(),
+                   graph.mask());
+  }
+};
+
+/// What an activation function is to the recurrent operators.
+template <class F>
+consteval OnnxGate onnx_gate() {
+  if constexpr (std::is_same_v<F, Tanh>)
+    return {"Tanh"};
+  else if constexpr (std::is_same_v<F, Sigmoid>)
+    return {"Sigmoid"};
+  else if constexpr (std::is_same_v<F, Linear>)
+    return {"Affine", 1, 0};
+  else if constexpr (std::is_same_v<F, ReLU>)
+    return {"Relu"};
+  else if constexpr (std::is_same_v<F, HardSigmoid>)
+    return {"HardSigmoid", 1.0 / 6, 0.5};
+  else if constexpr (std::is_same_v<F, ELU>)
+    return {"Elu", 1};
+  else if constexpr (std::is_same_v<F, Softsign>)
+    return {"Softsign"};
+  else if constexpr (std::is_same_v<F, Softplus>)
+    return {"Softplus"};
+  else
+    static_assert(!sizeof(F),
+                  "lockstep: ONNX's recurrent operators do not have this activation function: "
+                  "export_onnx cannot write the layer");
+}
+
+/// What an operator of ONNX needs to know of a recurrent layer.
+template <class L>
+struct OnnxRecurrent;
+template <std::size_t Units, LSTMOptions Options, class Activation, class RecurrentActivation>
+struct OnnxRecurrent<LSTM<Units, Options, Activation, RecurrentActivation>> {
+  static constexpr OnnxRecurrence layer() {
+    return {.op = "LSTM",
+            .units = Units,
+            .positions = 0,
+            .use_bias = Options.use_bias,
+            .return_sequences = Options.return_sequences,
+            .go_backwards = Options.go_backwards,
+            .bidirectional = false,
+            .activation = onnx_gate<Activation>(),
+            .recurrent_activation = onnx_gate<RecurrentActivation>()};
+  }
+};
+template <std::size_t Units, GRUOptions Options, class Activation, class RecurrentActivation>
+struct OnnxRecurrent<GRU<Units, Options, Activation, RecurrentActivation>> {
+  static constexpr OnnxRecurrence layer() {
+    return {.op = "GRU",
+            .units = Units,
+            .positions = 0,
+            .use_bias = Options.use_bias,
+            .return_sequences = Options.return_sequences,
+            .go_backwards = Options.go_backwards,
+            .bidirectional = false,
+            .reset_after = Options.reset_after,
+            .activation = onnx_gate<Activation>(),
+            .recurrent_activation = onnx_gate<RecurrentActivation>()};
+  }
+};
+template <std::size_t Units, SimpleRNNOptions Options, class Activation>
+struct OnnxRecurrent<SimpleRNN<Units, Options, Activation>> {
+  static constexpr OnnxRecurrence layer() {
+    return {.op = "RNN",
+            .units = Units,
+            .positions = 0,
+            .use_bias = Options.use_bias,
+            .return_sequences = Options.return_sequences,
+            .go_backwards = Options.go_backwards,
+            .bidirectional = false,
+            .activation = onnx_gate<Activation>()};
+  }
+};
+template <class L>
+  requires requires { &OnnxRecurrent<L>::layer; }
+struct OnnxOperator<L> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    OnnxRecurrence layer = OnnxRecurrent<L>::layer();
+    layer.positions = positions_of<In>;
+    onnx_recurrence(graph, layer);
+  }
+};
+template <class L, MergeMode Merge>
+struct OnnxOperator<Bidirectional<L, Merge>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    OnnxRecurrence layer = OnnxRecurrent<L>::layer();
+    layer.positions = positions_of<In>;
+    layer.bidirectional = true;
+    if (Merge == MergeMode::mul) layer.merge = "ReduceProd";
+    if (Merge == MergeMode::sum || Merge == MergeMode::ave) layer.merge = "ReduceMean";
+    if (Merge == MergeMode::sum) layer.factor = 2;
+    onnx_recurrence(graph, layer);
+  }
+};
 
 /// A layer, as a container has it: of a sequence it is given all, or each token by itself.
 template <class In, class L>
