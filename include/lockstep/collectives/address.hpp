@@ -21,6 +21,8 @@ struct Address {
 /// Reads "name:2222", "10.0.0.1:2222" or "[::1]:2222". A name may end with a dot. Throws
 /// ConfigurationError, which names the text and what is wrong with it.
 [[nodiscard, gnu::cold]] Address parse_address(std::string_view text);
+/// Whether parse_address takes it.
+[[nodiscard, gnu::cold]] bool is_address(std::string_view text);
 /// The reverse: an IPv6 address gets its brackets.
 [[nodiscard]] inline std::string to_string(const Address& address) {
   const bool is_ipv6 = address.host.find(':') != std::string::npos;

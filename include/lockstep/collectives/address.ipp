@@ -52,4 +52,13 @@ LOCKSTEP_INLINE Address parse_address(std::string_view text) {
   return address;
 }
 
+LOCKSTEP_INLINE bool is_address(std::string_view text) {
+  try {
+    (void)parse_address(text);
+    return true;
+  } catch (const ConfigurationError&) {
+    return false;
+  }
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

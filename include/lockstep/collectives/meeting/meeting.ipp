@@ -70,7 +70,9 @@ struct MeetingClaim {
     if (fields.size() != 5) return std::nullopt;
     const auto rank = read_whole(fields[0]), size = read_whole(fields[1]),
                port = read_whole(fields[4]);
-    if (!rank || !size || !port || *port < 1 || *port > 65'535) return std::nullopt;
+    if (!rank || !size || !port || *port < 1 || *port > 65'535 ||
+        !(fields[3].empty() || is_address(to_string(Address{fields[3], 1}))))
+      return std::nullopt;
     return MeetingClaim{*rank, *size, fields[2], fields[3], *port};
   }
 };
@@ -160,11 +162,8 @@ class MeetingGuest {
     std::vector<std::string> heard;
     const auto hears = [&] { return !(heard = talk.hear()).empty(); };
     wait(talk, in_seconds(2), [&] { return hears() || talk.has_met(); });
-    if (talk.lacks_secret())
-      throw ConfigurationError(
-          concat({"start-up: rank 0 at ", meeting_.address,
-                  " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ",
-                  meeting_.rank, ", has none: give all workers the same"}));
+    if (talk.lacks_secret())  // which may be that of another job
+      return none("has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none");
     if (!talk.problem().empty()) return none(talk.problem());
     if (!talk.has_met())
       return none(tls_ == nullptr ? "another program has the port"
@@ -189,9 +188,9 @@ class MeetingGuest {
       case MeetingAnswer::Kind::welcome:
         break;
     }
-    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size))
+    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size) ||
+        !std::ranges::all_of(answer->lines, is_address))
       return none("gives no valid answer");
-    for (const std::string& address : answer->lines) (void)parse_address(address);
     return answer->lines;
   }
 
@@ -288,7 +287,7 @@ class MeetingHost {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr std::size_t most_strangers = 256;  // that may be in the middle of a conversation
+  static constexpr int most_at_once = 16;  // that are accepted before others are served
   static constexpr std::size_t longest_message = 2048;
 
   struct Guest {
@@ -354,8 +353,10 @@ class MeetingHost {
     });
   }
 
+  // Others than the workers may call, and may keep calling: of these, the oldest one goes.
   void accept() {
-    for (;;) {
+    const auto most_strangers = std::max<std::ptrdiff_t>(256, meeting_.size);
+    for (int i = 0; i < most_at_once; ++i) {
       SocketName peer{};
       Descriptor socket = listener_->accept(peer);
       if (!socket.is_open()) return;
@@ -363,7 +364,7 @@ class MeetingHost {
       const bool here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
       const auto strangers =
           std::ranges::count_if(guests_, [](const Guest& guest) { return guest.rank < 0; });
-      if (static_cast<std::size_t>(strangers) >= most_strangers)
+      if (strangers >= most_strangers)
         guests_.erase(
             std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
       auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
@@ -411,9 +412,7 @@ class MeetingHost {
           guest, concat({"claims to be rank ", claim->rank, ", and so does the worker at ", address,
                          ": each needs a rank of its own"}));
     }
-    const bool has_host =
-        !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
-    const std::string& host = has_host                   ? claim->host
+    const std::string& host = !claim->host.empty()       ? claim->host
                               : guest.is_on_this_machine ? place_.host
                                                          : guest.ip;
     address = to_string(Address{host, static_cast<std::uint16_t>(claim->port)});

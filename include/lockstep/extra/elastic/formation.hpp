@@ -125,13 +125,6 @@ struct FormationMessage {
   }
 
  private:
-  [[nodiscard]] static bool is_address(const std::string& text) {
-    try {
-      return parse_address(text).port > 0;
-    } catch (const ConfigurationError&) {
-      return false;
-    }
-  }
   static constexpr std::string_view names[] = {"claim",  "forming", "at work", "propose",
                                                "accept", "refuse",  "commit",  "withdraw"};
 };

@@ -71,11 +71,12 @@ class FormationGuests {
     for (const FormationGuest& guest : guests_)
       watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
   }
-  void accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret) {
-    for (int i = 0; i < most_at_once; ++i) {
+  /// At most `most` of those who call; returns how many.
+  int accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret, int most) {
+    for (int i = 0; i < most; ++i) {
       SocketName peer{};
       Descriptor socket = listener_.accept(peer);
-      if (!socket.is_open()) return;
+      if (!socket.is_open()) return i;
       if (guests_.size() >= most_strangers + by_slot_.size())
         guests_.erase(std::ranges::find_if(
             guests_, [](const FormationGuest& guest) { return guest.slot < 0; }));
@@ -85,6 +86,7 @@ class FormationGuests {
            .ip = ip_text(peer),
            .since = Clock::now()});
     }
+    return most;
   }
   [[nodiscard]] std::list<FormationGuest>& all() noexcept { return guests_; }
   /// The guest that has claimed a slot; null if none has.
@@ -95,7 +97,6 @@ class FormationGuests {
 
  private:
   static constexpr std::size_t most_strangers = 256;
-  static constexpr int most_at_once = 16;
 
   ListeningSocket listener_;
   std::list<FormationGuest> guests_;
@@ -339,7 +340,8 @@ class Membership::Impl {
       auto renewed = watched[1].revents != 0 ? renewed_tls() : nullptr;
       lock.lock();
       if (renewed != nullptr) tls_ = std::move(renewed);
-      guests_.accept(tls_, secret_);
+      const bool at_work = formation_.stage() == Stage::at_work;
+      const int accepted = guests_.accept(tls_, secret_, at_work ? 2 : 16);
       for (auto& [slot, socket] : callers_.take()) meet(slot, std::move(socket));
       const auto now = Clock::now();
       for (Guest& guest : guests_.all()) hear(guest, now);
@@ -351,6 +353,10 @@ class Membership::Impl {
       call_or_hang_up();
       newcomer_ = formation_.has_newcomer(now);
       if (formation_.stage() != Stage::forming) changed_.notify_all();
+      if (!at_work || accepted == 0) continue;
+      lock.unlock();  // a hundred calls a second: each may cost a handshake, and work goes on
+      ::poll(nullptr, 0, 20);
+      lock.lock();
     }
   }
 

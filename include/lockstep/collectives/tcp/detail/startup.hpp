@@ -297,9 +297,8 @@ class StartupConnecting {
     constexpr const char* patience = "; this worker tries again until the start-up times out";
     if (!connection->incoming)
       name_doubt(connection->peer, problem, patience);
-    else if (std::exchange(doubted_, problem) != problem)
-      log_line(concat({"a process at ", connection->host(), " ", problem, "; it is turned away"}),
-               LogLevel::warning);
+    else
+      strangers_.turned_away("", connection->host(), problem);
     fail(connection, problem);
   }
 
@@ -529,7 +528,7 @@ class StartupConnecting {
   bool is_over_ = false;
   bool twin_named_ = false;  // another process with this worker's rank; which has been said
   bool met_myself_ = false;
-  std::string doubted_;  // what was said last of a guest's TLS
+  RareLog strangers_;  // that are turned away for their TLS
 };
 
 /// Sees to it that this process may have as many open files as a worker needs, and raises its limit
@@ -542,13 +541,12 @@ inline void provide_descriptors(int rank, int world, std::size_t data_connection
       rank == 0 ? static_cast<std::size_t>(world) - 1 : partners + (meets_rank_0 ? 1 : 0);
   constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
   const rlim_t needed = static_cast<rlim_t>(peers + partners * data_connections) + others;
+  constexpr rlim_t strangers = 256;  // that may call the port at once
   rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed + strangers) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  if (limit.rlim_max >= needed) {
-    limit.rlim_cur = limit.rlim_max;
-    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-    (void)::getrlimit(RLIMIT_NOFILE, &limit);
-  }
   throw ConfigurationError(
       concat({"connections to ", peers, " other workers, to each one for control and to ", partners,
               " of them ", data_connections, " for data (CommunicationOptions::connections), take ",
