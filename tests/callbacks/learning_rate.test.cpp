@@ -252,3 +252,95 @@ TEST_CASE("ReduceLROnPlateau: verbose says each reduction, on the chief") {
 }
 
 TEST_SUITE_END();
+
+namespace {
+
+/// The finder's fit, of one epoch, in which the loss is loss(rate).
+template <class F>
+void find(ls::LearningRateFinder& finder, FakeTraining& training, int steps, F loss) {
+  finder.on_train_begin(training);
+  double sum = 0;
+  ls::Logs logs;
+  for (int batch = 0; batch < steps && !training.stopped; ++batch) {
+    sum += loss(training.rate);
+    logs.set("loss", sum / (batch + 1));
+    training.weights.push_back(std::byte{7});  // a step
+    finder.on_train_batch_end(training, batch, logs);
+  }
+  finder.on_train_end(training, logs);
+}
+
+/// Lowest at 0.1.
+double valley(double rate) { return 1 + std::pow(std::log10(rate) + 1, 2); }
+
+}  // namespace
+
+TEST_CASE("LearningRateFinder: rates grow by one factor, the suggestion is a tenth of the lowest") {
+  const CapturedStderr output;
+  ls::LearningRateFinder finder(
+      {.min_lr = 1e-4, .max_lr = 10, .steps = 51, .stop_factor = 100, .smoothing = 0});
+  CHECK_FALSE(finder.suggestion());
+  FakeTraining training;
+  training.weights = {std::byte{1}};
+  find(finder, training, 1000, valley);
+  CHECK(training.stopped);
+  REQUIRE(finder.points().size() == 51);
+  CHECK(finder.points().front().learning_rate == 1e-4);
+  CHECK(finder.points().back().learning_rate == doctest::Approx(10));
+  for (std::size_t i = 1; i < 51; ++i)
+    CHECK(finder.points()[i].learning_rate / finder.points()[i - 1].learning_rate ==
+          doctest::Approx(std::pow(10, 0.1)));
+  CHECK(finder.suggestion().value() == doctest::Approx(0.01));
+  CHECK(training.rate == 0.1);
+  CHECK(training.weights == std::vector<std::byte>{std::byte{1}});
+  CHECK(contains(output.text(), "lowest at a learning rate of 0.1: begin with 0.01"));
+  training.stopped = false;
+  find(finder, training, 10, valley);  // data that end early
+  CHECK(finder.points().size() == 10);
+}
+
+TEST_CASE("LearningRateFinder: a loss that grows, or is no number, ends it") {
+  for (const double bad :
+       {1e9, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    ls::LearningRateFinder finder({.min_lr = 1e-4, .steps = 51, .verbose = 0});
+    FakeTraining training;
+    find(finder, training, 1000, [&](double rate) { return rate > 0.5 ? bad : valley(rate); });
+    CHECK(training.stopped);
+    CHECK(finder.points().size() < 51);
+    CHECK(finder.points().back().learning_rate > 0.5);
+    CHECK(finder.suggestion().value() < 0.05);
+  }
+}
+
+TEST_CASE("LearningRateFinder: the loss of a step, smoothed, also in a second epoch") {
+  ls::LearningRateFinder finder({.smoothing = 0.75, .verbose = 0});
+  FakeTraining training;
+  finder.on_train_begin(training);
+  const double losses[] = {4, 2, 3, 1};
+  ls::Logs logs;
+  for (int i = 0; i < 4; ++i) {
+    logs.set("loss", i % 2 == 0 ? losses[i] : (losses[i - 1] + losses[i]) / 2);
+    finder.on_train_batch_end(training, i % 2, logs);
+  }
+  double smooth = 4;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (i > 0) smooth = 0.75 * smooth + 0.25 * losses[i];
+    CHECK(finder.points()[i].loss == doctest::Approx(smooth));
+  }
+}
+
+TEST_CASE("LearningRateFinder: a schedule is refused, and options that make no sense") {
+  ls::LearningRateFinder finder;
+  FakeTraining training;
+  training.has_schedule = true;
+  CHECK(message_of<ls::ConfigurationError>([&] { finder.on_train_begin(training); }) ==
+        "LearningRateFinder: set_learning_rate: the optimizer has a schedule");
+  const auto refusal = [](const ls::LearningRateFinderOptions& options) {
+    return message_of<ls::ConfigurationError>([&] { ls::LearningRateFinder refused(options); });
+  };
+  CHECK(contains(refusal({.min_lr = 0}), "min_lr must be above 0 and below max_lr, got 0 and 10"));
+  CHECK(contains(refusal({.max_lr = 1e-7}), "got 1e-06 and 1e-07"));
+  CHECK(refusal({.steps = 1}) == "LearningRateFinder: steps must be at least 2, got 1");
+  CHECK(refusal({.stop_factor = 1}) == "LearningRateFinder: stop_factor must be above 1, got 1");
+  CHECK(refusal({.smoothing = 1}) == "LearningRateFinder: smoothing must be in [0, 1), got 1");
+}

@@ -1,13 +1,16 @@
-// Callbacks that set the learning rate: LearningRateScheduler, ReduceLROnPlateau.
+// Callbacks that set the learning rate: LearningRateScheduler, ReduceLROnPlateau, LearningRateFinder.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/monitor.hpp"
@@ -115,6 +118,57 @@ class ReduceLROnPlateau {
   ReduceLROnPlateauOptions options_;
   detail::Monitor monitor_;
   Progress progress_;
+};
+
+struct LearningRateFinderOptions {
+  double min_lr = 1e-6;    ///< the rate of the first step
+  double max_lr = 10;      ///< that of the last one
+  int steps = 100;         ///< after which training stops; each has the same multiple
+  double stop_factor = 4;  ///< training stops where the loss is this many times its lowest
+  double smoothing = 0.8;  ///< weight of the losses before, in the mean that counts; in [0, 1)
+  int verbose = 1;         ///< 1: a line with the suggestion
+};
+
+/// Finds a learning rate: trains for some steps with a rate that grows from step to step, until the
+/// loss does, and puts the weights and the rate back in the end. Smith, "Cyclical learning rates
+/// for training neural networks", WACV 2017. Keras: none.
+///
+/// For a fit of its own, with one epoch that is long enough or with several. The optimizer's slots
+/// and count of updates stay as they are then: compile again for the training itself. Works alike
+/// on all workers. Serves one fit at a time; its hooks run on the thread of the first replica.
+/// @code
+/// LearningRateFinder finder;
+/// model.fit(batches, {.steps_per_epoch = 100}, finder);
+/// const double rate = finder.suggestion().value();
+/// @endcode
+/// Use: `LearningRateFinder({.max_lr = 1})`.
+class LearningRateFinder {
+ public:
+  struct Point {
+    double learning_rate;
+    double loss;  ///< smoothed
+  };
+
+  /// Throws ConfigurationError for options that make no sense.
+  explicit LearningRateFinder(LearningRateFinderOptions options = {});
+
+  /// Throws ConfigurationError when the optimizer has a schedule, which sets the rate itself.
+  void on_train_begin(Training& training);
+  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
+  void on_train_end(Training& training, Logs& logs);
+
+  /// A tenth of the rate where the loss was lowest; empty before the first step.
+  [[nodiscard]] std::optional<double> suggestion() const;
+  /// A point for each step, to be drawn.
+  [[nodiscard]] const std::vector<Point>& points() const noexcept { return points_; }
+
+ private:
+  LearningRateFinderOptions options_;
+  std::vector<Point> points_;
+  std::vector<std::byte> parameters_;  // before the first step
+  double rate_ = 0;                    // likewise
+  double sum_ = 0;                     // of the losses of this epoch's steps
+  double lowest_ = 0;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

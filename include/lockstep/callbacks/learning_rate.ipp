@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "lockstep/callbacks/learning_rate.hpp"
@@ -101,6 +103,66 @@ LOCKSTEP_INLINE void ReduceLROnPlateau::save(State& state) const {
 LOCKSTEP_INLINE void ReduceLROnPlateau::restore(const State& state) {
   progress_ = {.wait = state.get<int>("wait"), .cooldown = state.get<int>("cooldown")};
   if (state.contains("best")) progress_.best = state.get<double>("best");
+}
+
+LOCKSTEP_INLINE LearningRateFinder::LearningRateFinder(LearningRateFinderOptions options)
+    : options_(options) {
+  if (!(options_.min_lr > 0 && options_.min_lr < options_.max_lr && std::isfinite(options_.max_lr)))
+    throw ConfigurationError(
+        concat({"LearningRateFinder: min_lr must be above 0 and below max_lr, "
+                "got ",
+                options_.min_lr, " and ", options_.max_lr}));
+  detail::require_option("LearningRateFinder", "steps", 2, options_.steps);
+  if (!(options_.stop_factor > 1))
+    throw ConfigurationError(
+        concat({"LearningRateFinder: stop_factor must be above 1, got ", options_.stop_factor}));
+  if (!(options_.smoothing >= 0 && options_.smoothing < 1))
+    throw ConfigurationError(
+        concat({"LearningRateFinder: smoothing must be in [0, 1), got ", options_.smoothing}));
+}
+
+LOCKSTEP_INLINE void LearningRateFinder::on_train_begin(Training& training) {
+  detail::require_settable_learning_rate("LearningRateFinder", training);
+  points_.clear();
+  parameters_ = training.parameters();
+  rate_ = training.learning_rate();
+  training.set_learning_rate(options_.min_lr);
+}
+
+LOCKSTEP_INLINE void LearningRateFinder::on_train_batch_end(Training& training, std::int64_t batch,
+                                                            Logs& logs) {
+  // The logs have the mean of the epoch's steps so far.
+  const double sum = logs.at("loss") * static_cast<double>(batch + 1);
+  const double loss = sum - (batch == 0 ? 0 : sum_);
+  sum_ = sum;
+  const double smooth =
+      points_.empty() ? loss
+                      : options_.smoothing * points_.back().loss + (1 - options_.smoothing) * loss;
+  lowest_ = points_.empty() ? smooth : std::min(lowest_, smooth);
+  points_.push_back({training.learning_rate(), smooth});
+  const auto done = static_cast<double>(points_.size());
+  // (A loss that is no number has grown.)
+  if (done >= options_.steps || !(smooth <= options_.stop_factor * lowest_))
+    return training.stop_training();
+  training.set_learning_rate(
+      options_.min_lr * std::pow(options_.max_lr / options_.min_lr, done / (options_.steps - 1)));
+}
+
+LOCKSTEP_INLINE void LearningRateFinder::on_train_end(Training& training, Logs&) {
+  if (points_.empty()) return;
+  training.set_parameters(parameters_);
+  training.set_learning_rate(rate_);
+  if (options_.verbose > 0 && training.is_chief())
+    log_line(concat({"LearningRateFinder: the loss is lowest at a learning rate of ",
+                     10 * *suggestion(), ": begin with ", *suggestion()}));
+}
+
+LOCKSTEP_INLINE std::optional<double> LearningRateFinder::suggestion() const {
+  const auto lowest = std::ranges::min_element(points_, {}, [](const Point& point) {
+    return std::isfinite(point.loss) ? point.loss : std::numeric_limits<double>::max();
+  });
+  if (lowest == points_.end()) return std::nullopt;
+  return lowest->learning_rate / 10;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
