@@ -1,5 +1,5 @@
-// From the start of a process to the end of the first step of the tutorial's CNN (models.hpp): alone,
-// and on worker processes that this program starts, over TCP.
+// From the start of a process to the end of the first step of the tutorial's CNN (models.hpp):
+// alone, and on worker processes that this program starts, over TCP.
 //
 // benchmark_start_up [ROUNDS, default 11] prints lines "WORKERS median min max", in ms
 

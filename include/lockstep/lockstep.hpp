@@ -44,6 +44,7 @@ class Cuda;             // #include <lockstep/extra/cuda.hpp>
 template <class Device, class Net>
 struct On;                             // #include <lockstep/extra/cuda.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
+void export_header(...) = delete;      // #include <lockstep/extra/export_header.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
 void from_tfrecords(...) = delete;     // #include <lockstep/extra/records.hpp>
 void from_fixed_length_records(...) =

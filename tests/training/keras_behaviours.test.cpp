@@ -8,7 +8,7 @@
 //     ... : start-up                        collectives/tcp/tcp
 //     ... : health                          collectives/tcp/tcp, integration/survival
 //     ... : CommunicationOptions            collectives/options
-//     ... : preemption                      training/preemption_signals, training/workers,
+//     ... : preemption                      training/fit_requests, training/workers,
 //                                           integration/survival
 //   Keras: AutoShardPolicy                  data/sharding, data/distributed_dataset,
 //                                           training/keras_workers, training/workers
@@ -19,9 +19,9 @@
 //   Keras: fit and evaluate and predict     this file, training/history, training/sample_weights,
 //                                           callbacks/progress_bar
 //   Keras: callbacks                        this file, callbacks/CALLBACK
-//   Keras: checkpoints                      checkpoint/checkpoint_folder, saving/checkpoint_manager
-//   Keras: TensorBoard event file           extra/records/tfrecord_writer,
-//                                           extra/tensorboard/event_file, core/crc32c
+//   Keras: checkpoints                      checkpoint/checkpoint_folder, saving/checkpoint
+//   Keras: TensorBoard event file           extra/records/tfrecord_file,
+//                                           extra/tensorboard/tensorboard, core/crc
 //   Keras: numerics                         training/keras_numerics, layers/dropout
 //
 // `test_data --test-suite='Keras: *' --list-test-cases` lists those of one program.

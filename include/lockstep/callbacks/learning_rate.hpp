@@ -1,4 +1,5 @@
-// Callbacks that set the learning rate: LearningRateScheduler, ReduceLROnPlateau, LearningRateFinder.
+// Callbacks that set the learning rate: LearningRateScheduler, ReduceLROnPlateau,
+// LearningRateFinder.
 #pragma once
 
 #include <concepts>

@@ -166,8 +166,9 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
 
 LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   std::fflush(stdout);
-  const std::string line = logs_are_structured() ? structured_log_line(what, LogLevel::error)
-                                                 : concat({"error: ", what, "\n"});
+  const std::string line = logs_are_structured()
+                               ? structured_log_line(what, LogLevel::error)
+                               : concat({"error: ", printable_message(what), "\n"});
   std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(code);
 }

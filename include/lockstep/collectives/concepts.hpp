@@ -26,7 +26,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///  2. `transfer(to, from, flow)` moves a Flow: it sends the flow's outgoing stream to rank `to`
 ///     and receives its incoming one from rank `from`, both at once, so that a ring of ranks that
 ///     all transfer never locks up. Either stream may be empty; to and from may be equal. Both
-///     sides know how long a stream is. Some pairs may have no link (Tcp: data_partners.hpp).
+///     sides know how long a stream is. Some pairs may have no link (Tcp: protocol/partners.hpp).
 ///  3. `abort(reason)` makes every other rank's pending and later calls fail with that reason, and
 ///     a call of this rank that another thread is in. Any thread may call it. Never throws.
 /// Optional:

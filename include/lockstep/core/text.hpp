@@ -77,7 +77,7 @@ class TextPiece {
 enum class NumberForm : std::uint8_t { fixed, scientific, general };
 
 /// A number as printf writes it in the locale "C", with `digits` digits behind the point (of
-/// `general`, in all); below 0: the fewest that read back as itself. All numbers in messages,
+/// `general`, in all); below 0: as many as it takes to read it back. All numbers in messages,
 /// logs and names of files are written here: printf and streams follow the program's locale, which
 /// may have another point.
 [[nodiscard]] std::string number_text(double value, NumberForm form, int digits = -1);

@@ -156,7 +156,7 @@ class Initializer {
   [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }
   [[nodiscard]] constexpr InitializerNumbers numbers() const noexcept { return numbers_; }
 
-  /// Of one whose elements are uniform.
+  /// The limits, if the elements are uniform between two; else nothing.
   [[nodiscard]] std::optional<InitializerNumbers> uniform_limits(Fans fans) const {
     if (method_ == nullptr || method_->limits == nullptr) return std::nullopt;
     return method_->limits(fans, numbers_);

@@ -85,8 +85,8 @@ struct Philox {
   }
 };
 
-/// to[2 i] and to[2 i + 1] = what RandomStream(key).uniform() gives from block first + i on, for i in
-/// [0, blocks), a multiple of 8, for kernels::dispatch.
+/// to[2 i] and to[2 i + 1] = what RandomStream(key).uniform() gives from block first + i on, for i
+/// in [0, blocks), a multiple of 8, for kernels::dispatch.
 struct UniformNumbers {
   std::uint64_t key = 0;  ///< RandomKey::value()
   std::uint64_t first = 0;

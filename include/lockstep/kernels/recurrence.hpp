@@ -74,8 +74,8 @@ struct RecurrenceSize {
   [[nodiscard]] constexpr std::size_t step(std::size_t i) const noexcept {
     return reverse ? steps - 1 - i : i;
   }
-  /// Where it begins in an array of one feature, and in arrays of states the state before it and
-  /// its own; with more features, as many times that.
+  /// Its offset in an array of one feature; before() and after(): in arrays of states, those of the
+  /// states before and after it. With more features, as many times that.
   [[nodiscard]] constexpr std::size_t column(std::size_t i) const noexcept {
     return step(i) * batch();
   }

@@ -68,11 +68,11 @@ struct RecurrentLayout {
     take(p.inputs, own_inputs ? inputs * s.columns() : 0);
     take(p.input_factors, dropout > 0 ? inputs * s.batch() : 0);
     take(p.factors, recurrent_dropout > 0 ? step : 0);
-    take(p.gates, gates * rows);
+    take(p.gates, gates * units * s.columns());
     take(p.states, rows);
     take(p.dropped, recurrent_dropout > 0 ? rows : 0);
     take(p.inner, has_inner ? rows : 0);
-    take(p.gradients, rows);
+    take(p.gradients, units * s.columns());
     take(p.carry, step);
     take(p.product, recurrent_dropout > 0 ? step : 0);
     p.end = next;

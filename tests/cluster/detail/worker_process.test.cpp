@@ -4,9 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -486,18 +488,6 @@ TEST_CASE("remote worker: without its folder it does not begin") {
   CHECK(contains(finished.output, "that is nowhere"));
   CHECK_FALSE(contains(finished.output, "begun"));
 }
-
-//
-#include "lockstep/cluster/detail/worker_process.hpp"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 using lockstep::ConfigurationError;
 using lockstep::detail::remote_start;

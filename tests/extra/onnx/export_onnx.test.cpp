@@ -14,11 +14,11 @@
 
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/core/random.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"
+#include "support/exported_models.hpp"
 #include "support/model_testing.hpp"
 #include "support/python.hpp"
 #include "support/temporary_folder.hpp"
@@ -27,8 +27,6 @@ namespace ls = lockstep;
 using namespace lockstep_test;
 
 namespace {
-
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr ls::Conv2DOptions half{.stride = 2, .padding = ls::Padding::same};
 constexpr ls::Conv2DOptions wide{
@@ -127,27 +125,6 @@ using MaskedTokens =
                    ls::Dropout<0.5>, ls::CrossAttention<2, 2, ls::Identity, ls::Dense<3>>,
                    ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
 
-Matrix random_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
-  ls::RandomStream random{ls::RandomKey(seed)};
-  Matrix values(rows, columns);
-  for (Eigen::Index i = 0; i < values.size(); ++i)
-    values.data()[i] = static_cast<float>(random.uniform(-1, 1));
-  return values;
-}
-
-/// Gives every variable other values, so that none can be left out unnoticed.
-template <class M>
-void shake(M& model) {
-  ls::RandomStream random{ls::RandomKey(9)};
-  auto weights = model.get_weights();
-  for (auto& weight : weights)
-    for (float& value : weight.values) {
-      const auto more = static_cast<float>(random.uniform(-0.3, 0.3));
-      value = weight.name.ends_with("variance") ? 1 + more : value + more;
-    }
-  model.set_weights(weights);
-}
-
 /// "Gemm Relu Gemm", and the bytes of the initializers.
 struct Parsed {
   std::string ops;
@@ -200,7 +177,7 @@ TEST_SUITE("ONNX in Python [needs python]") {
     const TemporaryFolder folder;
     ls::OneDeviceStrategy alone;
     std::vector<ls::SavedArray> data;
-    const auto put = [&](const char* name, const Matrix& values) {
+    const auto put = [&](const char* name, const RowMatrix& values) {
       const auto bytes =
           std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
       data.push_back({.name = name,
@@ -211,7 +188,7 @@ TEST_SUITE("ONNX in Python [needs python]") {
     const auto write = [&](auto& model, const std::string& name, Eigen::Index inputs, float ids = 0,
                            bool masked = false) {
       shake(model);
-      Matrix x = random_matrix(7, inputs, 5);
+      RowMatrix x = random_matrix(7, inputs, 5);
       if (ids > 0) x = ((x.array() + 1) / 2 * ids).floor();
       if (masked) {  // no token counts; only the last ones; only the first ones; every third
         const Eigen::Index tokens = ids > 0 ? inputs : 7, features = inputs / tokens;

@@ -14,6 +14,7 @@
 #include "lockstep/extra/onnx/detail/layer_operators.hpp"
 #include "lockstep/extra/onnx/graph.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/saving/exported_variables.hpp"
 #include "lockstep/saving/model_files.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -53,14 +54,7 @@ void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
   detail::check_names(options);
   using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
-  detail::OnnxGraph graph(options.input, In::extents);
-  const auto order = Net::template variable_order<In>();
-  std::size_t i = 0;
-  for (const auto& array : detail::named_arrays_of(trainer, 0)) {
-    float* to =
-        graph.add_variable(order[i++], array.name, array.variable->shape(), array.values.size());
-    for (const T value : array.values) *to++ = static_cast<float>(value);
-  }
+  detail::OnnxGraph graph(detail::exported_variables(model), options.input, In::extents);
   detail::OnnxOperator<Net>::template write<In>(graph);
   graph.to_sequences(Out::extents);
   if (detail::strategy_of(trainer).is_chief())

@@ -20,7 +20,7 @@
 #include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/layers/layer_info.hpp"
+#include "lockstep/saving/exported_variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -28,13 +28,6 @@ namespace onnx {
 // enum TensorProto.DataType
 inline constexpr int type_float = 1, type_int64 = 7, type_bool = 9;
 }  // namespace onnx
-
-/// A variable of the model, in this library's layout.
-struct OnnxArray {
-  std::string name;
-  std::vector<std::size_t> shape;
-  std::vector<float> values;
-};
 
 /// The numbers of an attribute, or its texts.
 struct OnnxAttribute {
@@ -56,7 +49,7 @@ struct OnnxAttribute {
 /// 17). The value that the next node takes is a batch: of flat samples, of images that are channels
 /// first or last, of sequences, likewise, or of their tokens, as layers see them that know nothing
 /// of positions. What each layer appends is in detail/.
-class OnnxGraph {
+class OnnxGraph : public ExportedVariables {
  public:
   /// A value, and how it lies.
   struct Value {
@@ -66,14 +59,11 @@ class OnnxGraph {
     bool is_tokens = false;  ///< [batch * positions x token]
   };
 
-  OnnxGraph(std::string input, std::span<const std::size_t> sample_shape);
+  OnnxGraph(ExportedVariables variables, std::string input,
+            std::span<const std::size_t> sample_shape);
   OnnxGraph(const OnnxGraph&) = delete;
   OnnxGraph& operator=(const OnnxGraph&) = delete;
   ~OnnxGraph();
-
-  /// Before the layers: the model's variables, in order. Returns where its `size` values belong.
-  float* add_variable(const VariablePlace& place, const std::string& name,
-                      std::span<const std::size_t> shape, std::size_t size);
 
   [[nodiscard]] Value& value() noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }
@@ -91,12 +81,8 @@ class OnnxGraph {
   [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
   void set_positions(std::size_t positions) noexcept { positions_ = positions; }
 
-  /// The next variable of the model, trained or not; the next trained one, which is not taken.
-  const OnnxArray& take(bool trained);
-  [[nodiscard]] const OnnxArray& next_trained() const;
-
   // These append an initializer, and return its name.
-  std::string weight(const OnnxArray& array);
+  std::string weight(const ExportedArray& array);
   std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
   std::string axis(std::int64_t number);  ///< of no dimension
   std::string number(double number);
@@ -117,15 +103,6 @@ class OnnxGraph {
   void reshape(std::span<const std::size_t> sample_shape);
   void lay_out(bool channels_first);
 
-  /// What Frozen's layers take is among the state: their trained variables, and behind those the
-  /// others. Returns what restore needs.
-  struct Cursors {
-    std::size_t trained, state;
-    bool is_frozen;
-  };
-  [[nodiscard]] Cursors freeze(std::size_t trained_count);
-  void unfreeze(const Cursors& before, std::size_t state_count);
-
   /// The model as a file. `output`: the name of the last value.
   [[nodiscard]] std::string serialize(const std::string& output,
                                       std::span<const std::size_t> sample_shape,
@@ -140,9 +117,6 @@ class OnnxGraph {
   std::size_t positions_ = 0;
   std::string input_;
   std::vector<std::size_t> input_shape_;
-  std::vector<OnnxArray> trained_, state_;
-  std::size_t next_trained_ = 0, next_state_ = 0;
-  bool is_frozen_ = false;
   std::size_t nodes_ = 0, constants_ = 0;
   ProtoWriter graph_;  // its nodes and initializers
 };
@@ -166,42 +140,14 @@ inline ProtoWriter onnx_value_info(const std::string& name,
   return info.text(1, name).message(2, type.message(1, tensor));
 }
 
-inline OnnxGraph::OnnxGraph(std::string input, std::span<const std::size_t> sample_shape)
-    : value_{.name = input, .rank = sample_shape.size()},
+inline OnnxGraph::OnnxGraph(ExportedVariables variables, std::string input,
+                            std::span<const std::size_t> sample_shape)
+    : ExportedVariables(std::move(variables)),
+      value_{.name = input, .rank = sample_shape.size()},
       input_(std::move(input)),
       input_shape_(sample_shape.begin(), sample_shape.end()) {}
 
 inline OnnxGraph::~OnnxGraph() = default;
-
-inline float* OnnxGraph::add_variable(const VariablePlace& place, const std::string& name,
-                                      std::span<const std::size_t> shape, std::size_t size) {
-  std::vector<OnnxArray>& arrays = place.is_trained ? trained_ : state_;
-  if (arrays.size() <= place.index) arrays.resize(place.index + 1);
-  arrays[place.index] = {name, {shape.begin(), shape.end()}, std::vector<float>(size)};
-  return arrays[place.index].values.data();
-}
-
-inline const OnnxArray& OnnxGraph::take(bool trained) {
-  if (trained && !is_frozen_) return trained_.at(next_trained_++);
-  return trained ? state_.at(next_trained_++) : state_.at(next_state_++);
-}
-
-inline OnnxGraph::Cursors OnnxGraph::freeze(std::size_t trained_count) {
-  const Cursors before{next_trained_, next_state_, is_frozen_};
-  if (!is_frozen_) {
-    next_trained_ = next_state_;
-    next_state_ += trained_count;
-    is_frozen_ = true;
-  }
-  return before;
-}
-
-inline void OnnxGraph::unfreeze(const Cursors& before, std::size_t state_count) {
-  if (before.is_frozen) return;
-  next_trained_ = before.trained;
-  next_state_ = before.state + state_count;
-  is_frozen_ = false;
-}
 
 inline std::string OnnxGraph::add_initializer(std::string name, std::span<const std::size_t> shape,
                                               std::span<const float> values) {
@@ -213,7 +159,7 @@ inline std::string OnnxGraph::add_initializer(std::string name, std::span<const 
   return name;
 }
 
-inline std::string OnnxGraph::weight(const OnnxArray& array) {
+inline std::string OnnxGraph::weight(const ExportedArray& array) {
   return add_initializer(array.name, array.shape, array.values);
 }
 
@@ -246,10 +192,6 @@ inline std::string OnnxGraph::number(double number) {
 inline std::string OnnxGraph::floats(std::string_view what, std::span<const std::size_t> shape,
                                      std::span<const float> values) {
   return add_initializer(concat({what, "_", constants_++}), shape, values);
-}
-
-inline const OnnxArray& OnnxGraph::next_trained() const {
-  return (is_frozen_ ? state_ : trained_).at(next_trained_);
 }
 
 inline std::string OnnxGraph::filled(std::string_view what, std::size_t size, float number) {

@@ -55,11 +55,11 @@ void onnx_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer);
 
 /// The kernels and biases of one direction or of both.
 struct OnnxRecurrentArrays {
-  OnnxArray w, r, b;
+  ExportedArray w, r, b;
 };
 
 /// [inputs x gates * units] becomes [gates * units x inputs], the gates in another order.
-inline void onnx_append_gates(const OnnxArray& from, std::size_t units,
+inline void onnx_append_gates(const ExportedArray& from, std::size_t units,
                               std::span<const std::size_t> order, std::size_t begin,
                               std::size_t inputs, std::vector<float>& to) {
   for (const std::size_t gate : order)
@@ -75,14 +75,14 @@ inline void onnx_take_direction(OnnxGraph& graph, const OnnxRecurrence& layer,
   const std::span<const std::size_t> order = layer.op == "LSTM" ? std::span<const std::size_t>(lstm)
                                              : layer.op == "GRU" ? std::span<const std::size_t>(gru)
                                                                  : rnn;
-  const OnnxArray& kernel = graph.take(true);
+  const ExportedArray& kernel = graph.take(true);
   if (to.w.name.empty()) to.w.name = kernel.name;
   onnx_append_gates(kernel, layer.units, order, 0, kernel.shape[0], to.w.values);
-  const OnnxArray& recurrent = graph.take(true);
+  const ExportedArray& recurrent = graph.take(true);
   if (to.r.name.empty()) to.r.name = recurrent.name;
   onnx_append_gates(recurrent, layer.units, order, 0, layer.units, to.r.values);
   if (!layer.use_bias) return;
-  const OnnxArray& bias = graph.take(true);
+  const ExportedArray& bias = graph.take(true);
   if (to.b.name.empty()) to.b.name = bias.name;
   const std::size_t rows = order.size() * layer.units;
   onnx_append_gates(bias, layer.units, order, 0, 1, to.b.values);
@@ -240,11 +240,11 @@ void onnx_attention(OnnxGraph& graph, const OnnxAttention& size, const OnnxGraph
 
 inline std::string onnx_projected(OnnxGraph& graph, const std::string& x, std::size_t rows,
                                   bool use_bias) {
-  OnnxArray kernel = graph.take(true);
+  ExportedArray kernel = graph.take(true);
   kernel.shape = {rows, kernel.values.size() / rows};
   std::string product = graph.node("MatMul", {x, graph.weight(kernel)});
   if (!use_bias) return product;
-  OnnxArray bias = graph.take(true);
+  ExportedArray bias = graph.take(true);
   bias.shape = {bias.values.size()};
   return graph.node("Add", {product, graph.weight(bias)});
 }

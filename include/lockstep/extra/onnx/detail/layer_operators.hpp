@@ -163,8 +163,8 @@ inline void onnx_rms_normalization(OnnxGraph& graph, double epsilon) {
 
 inline void onnx_normalization(OnnxGraph& graph, bool invert) {
   graph.lay_out(false);
-  const OnnxArray& mean = graph.take(false);
-  OnnxArray deviation = graph.take(false);
+  const ExportedArray& mean = graph.take(false);
+  ExportedArray deviation = graph.take(false);
   for (float& value : deviation.values)
     value = static_cast<float>(std::max(std::sqrt(static_cast<double>(value)), 1e-7));
   const std::string offset = graph.weight(mean), factor = graph.weight(deviation);
@@ -192,7 +192,7 @@ inline void onnx_group_normalization(OnnxGraph& graph, std::span<const std::size
   }
   graph.value().name = graph.reshaped(normalized, shape);
   const auto apply = [&](const char* op) {
-    OnnxArray array = graph.take(true);
+    ExportedArray array = graph.take(true);
     array.shape = of_channels;
     graph.value().name = graph.node(op, {graph.value().name, graph.weight(array)});
   };
@@ -335,11 +335,11 @@ inline void onnx_convolution(OnnxGraph& graph, const OnnxWindow& window, std::si
   // [height x width x channels x filters] becomes [filters x channels x height x width]; a
   // depthwise kernel becomes [channels * filters x 1 x height x width]. A kernel over a sequence
   // has one extent in place of height and width.
-  const OnnxArray& kernel = graph.take(true);
+  const ExportedArray& kernel = graph.take(true);
   const std::size_t rank = window.rank, channels = kernel.shape[rank],
                     filters = kernel.shape[rank + 1],
                     pixels = rank == 1 ? kernel.shape[0] : kernel.shape[0] * kernel.shape[1];
-  OnnxArray turned{
+  ExportedArray turned{
       .name = kernel.name,
       .shape = {is_depthwise ? channels * filters : filters, is_depthwise ? 1 : channels},
       .values = std::vector<float>(kernel.values.size())};
@@ -382,12 +382,12 @@ inline void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWindow& wind
                                         const std::size_t (&inputs)[2], bool use_bias) {
   graph.lay_out(true);
   // [height x width x filters x channels] becomes [channels x filters x height x width].
-  const OnnxArray& kernel = graph.take(true);
+  const ExportedArray& kernel = graph.take(true);
   const std::size_t pixels = kernel.shape[0] * kernel.shape[1], filters = kernel.shape[2],
                     channels = kernel.shape[3];
-  OnnxArray turned{.name = kernel.name,
-                   .shape = {channels, filters, kernel.shape[0], kernel.shape[1]},
-                   .values = std::vector<float>(kernel.values.size())};
+  ExportedArray turned{.name = kernel.name,
+                       .shape = {channels, filters, kernel.shape[0], kernel.shape[1]},
+                       .values = std::vector<float>(kernel.values.size())};
   for (std::size_t p = 0; p < pixels; ++p)
     for (std::size_t f = 0; f < filters; ++f)
       for (std::size_t c = 0; c < channels; ++c)
@@ -436,7 +436,7 @@ inline std::string onnx_embedding(OnnxGraph& graph, bool mask_zero) {
 
 inline void onnx_position_embedding(OnnxGraph& graph, std::size_t positions) {
   graph.lay_out(false);
-  OnnxArray rows = graph.take(true);
+  ExportedArray rows = graph.take(true);
   rows.values.resize(positions * rows.shape[1]);
   rows.shape[0] = positions;
   graph.value().name = graph.node("Add", {graph.value().name, graph.weight(rows)});

@@ -1,0 +1,87 @@
+// The variables of a model, as a writer of another format takes them, layer by layer.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/layers/layer_info.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/saving/model_files.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A variable in this library's layout.
+struct ExportedArray {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::vector<float> values;
+};
+
+class ExportedVariables {
+ public:
+  /// In the order of the layers.
+  void add(const VariablePlace& place, ExportedArray array) {
+    std::vector<ExportedArray>& arrays = place.is_trained ? trained_ : state_;
+    if (arrays.size() <= place.index) arrays.resize(place.index + 1);
+    arrays[place.index] = std::move(array);
+  }
+
+  /// The next variable, trained or not; the next trained one, which is not taken.
+  const ExportedArray& take(bool trained) {
+    if (trained && !is_frozen_) return trained_.at(next_trained_++);
+    return trained ? state_.at(next_trained_++) : state_.at(next_state_++);
+  }
+  [[nodiscard]] const ExportedArray& next_trained() const {
+    return (is_frozen_ ? state_ : trained_).at(next_trained_);
+  }
+
+  /// What Frozen's layers take is among the state: their trained variables, and behind those the
+  /// others. Returns what unfreeze needs.
+  struct Cursors {
+    std::size_t trained, state;
+    bool is_frozen;
+  };
+  [[nodiscard]] Cursors freeze(std::size_t trained_count) {
+    const Cursors before{next_trained_, next_state_, is_frozen_};
+    if (!is_frozen_) {
+      next_trained_ = next_state_;
+      next_state_ += trained_count;
+      is_frozen_ = true;
+    }
+    return before;
+  }
+  void unfreeze(const Cursors& before, std::size_t state_count) {
+    if (before.is_frozen) return;
+    next_trained_ = before.trained;
+    next_state_ = before.state + state_count;
+    is_frozen_ = false;
+  }
+
+ private:
+  std::vector<ExportedArray> trained_, state_;
+  std::size_t next_trained_ = 0, next_state_ = 0;
+  bool is_frozen_ = false;
+};
+
+/// Those of `model`, in float.
+template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
+ExportedVariables exported_variables(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model) {
+  using Files = ModelFiles<Model<Net, T, S, LossType, OptimizerType, Metrics...>>;
+  ExportedVariables variables;
+  const auto order = Net::template variable_order<typename Net::InputShape>();
+  std::size_t i = 0;
+  for (const auto& array : named_arrays_of(Files::trainer(model), 0)) {
+    const std::span<const std::size_t> shape = array.variable->shape();
+    ExportedArray exported{array.name, {shape.begin(), shape.end()}, {}};
+    exported.values.reserve(array.values.size());
+    for (const T value : array.values) exported.values.push_back(static_cast<float>(value));
+    variables.add(order[i++], std::move(exported));
+  }
+  return variables;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
