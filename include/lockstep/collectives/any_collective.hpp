@@ -238,7 +238,7 @@ template <class C>
   else if constexpr (std::is_lvalue_reference_v<C>)
     return {std::shared_ptr<void>(), &collective};
   else
-    return std::make_shared<C>(std::move(collective));
+    return std::make_shared<C>(std::forward<C>(collective));
 }
 [[nodiscard]] inline std::shared_ptr<AnyCollective> any_collective(
     std::shared_ptr<AnyCollective> collective) {

@@ -106,6 +106,16 @@ inline void PsLink::connect(Clock::time_point until) {
   Descriptor socket = call_host(place.host, place.port, std::chrono::seconds(2), until, reason);
   if (!socket.is_open()) throw ConnectionLost(reason);
   connection.emplace(std::move(socket), caller_.options.timeout);
+  const auto says = [this](std::chrono::milliseconds limit) {
+    return [this, limit](std::chrono::seconds silent) {
+      log_line(
+          concat({"worker ", caller_.rank, " waits for ", name(), ", which has been silent for ",
+                  silent.count(), " s; after ", duration_text(limit),
+                  limit == caller_.options.timeout ? " (ParameterServerOptions::timeout)" : "",
+                  " its connection counts as lost"}));
+    };
+  };
+  connection->on_silence(says(std::min(caller_.options.timeout, PsConnection::limit_of_strangers)));
   connection->limit_stranger(until);
   try {
     claim_place(*connection, caller_.trust,
@@ -119,11 +129,7 @@ inline void PsLink::connect(Clock::time_point until) {
     throw ConfigurationError(concat({"worker ", caller_.rank, ": ", name(), ": ", error.what()}));
   }
   connection->trust();
-  connection->on_silence([this](std::chrono::seconds silent) {
-    log_line(concat({"worker ", caller_.rank, " waits for ", name(), ", which has been silent for ",
-                     silent.count(), " s; after ", duration_text(caller_.options.timeout),
-                     " (ParameterServerOptions::timeout) its connection counts as lost"}));
-  });
+  connection->on_silence(says(caller_.options.timeout));
   PsConnection::expect(reply("start-up", until), 0);
 }
 

@@ -145,8 +145,9 @@ class PsConnection {
   /// A deadline for all calls that follow, until the other side has shown who it is: a stranger may
   /// be slow on purpose.
   void limit_stranger(Clock::time_point until = Clock::time_point::max()) noexcept {
-    until_ = std::min(until, Clock::now() + std::chrono::seconds(10));
+    until_ = std::min(until, Clock::now() + limit_of_strangers);
   }
+  static constexpr std::chrono::milliseconds limit_of_strangers = std::chrono::seconds(10);
   void trust() noexcept { until_ = Clock::time_point::max(); }
   /// A thread that waits in another call finds the connection lost.
   void shut_down() const noexcept;
@@ -179,7 +180,8 @@ class PsConnection {
   const std::chrono::milliseconds timeout_;
   Clock::time_point until_ = Clock::time_point::max();
   std::function<void(std::chrono::seconds)> on_silence_;
-  bool has_heard_ = false;  // a message of the protocol
+  bool has_received_ = false;  // a byte
+  bool has_heard_ = false;     // a message of the protocol
 };
 
 // How a conversation begins: both sides say hello, the server proves that it knows the cluster's
@@ -285,7 +287,7 @@ inline void PsConnection::fail_to_send(const char* what) {
 
 inline void PsConnection::wait(short events) {
   pollfd ready{socket_.socket.get(), events, 0};
-  const auto end = deadline();
+  const auto begin = Clock::now(), end = deadline();
   auto silent = report_interval;
   for (auto report = Clock::now() + silent; report < end; report += report_interval) {
     if (poll_until(ready, report)) return;
@@ -294,9 +296,10 @@ inline void PsConnection::wait(short events) {
     silent += report_interval;
   }
   if (poll_until(ready, end)) return;
-  if (end == until_) throw PeerSilent("has not shown in time who it is");
-  throw PeerSilent(concat(
-      {events == POLLIN ? "has been silent for " : "took no bytes for ", duration_text(timeout_)}));
+  if (end == until_ && has_received_) throw PeerSilent("has not shown in time who it is");
+  const auto waited = std::chrono::round<std::chrono::seconds>(Clock::now() - begin);
+  throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
+                           duration_text(end == until_ ? waited : timeout_)}));
 }
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {
@@ -336,6 +339,7 @@ inline void PsConnection::receive_all(std::span<std::byte> bytes) {
 inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
   for (;;) {
     const ssize_t n = socket_.receive(bytes.data(), bytes.size());
+    has_received_ = has_received_ || n > 0;
     if (n > 0) return static_cast<std::size_t>(n);
     if (n == 0) fail("closed the connection");
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
