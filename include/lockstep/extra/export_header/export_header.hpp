@@ -36,7 +36,7 @@ inline void check_namespace(const std::string& name) {
 
 }  // namespace detail
 
-/// Writes the model, as predict runs it, as a header of C++17 that needs <cmath> and nothing else,
+/// Writes the model, as predict runs it, as a header of C++17 that needs `<cmath>` and nothing else,
 /// no heap and no threads: its weights as constants, and
 ///   namespace net { constexpr int inputs, outputs; void predict(const float* x, float* y); }
 /// for one sample, row by row and channels last, as everywhere here. The first lines say the bytes
