@@ -36,8 +36,8 @@ inline void check_namespace(const std::string& name) {
 
 }  // namespace detail
 
-/// Writes the model, as predict runs it, as a header of C++17 that needs `<cmath>` and nothing else,
-/// no heap and no threads: its weights as constants, and
+/// Writes the model, as predict runs it, as a header of C++17 that needs `<cmath>` and nothing
+/// else, no heap and no threads: its weights as constants, and
 ///   namespace net { constexpr int inputs, outputs; void predict(const float* x, float* y); }
 /// for one sample, row by row and channels last, as everywhere here. The first lines say the bytes
 /// of the constants and of the arrays on the stack. Results are those of predict but for rounding;

@@ -155,8 +155,8 @@ void embedding(const float* x, const float* table, float* y) {
   }
 }
 
-/// f and g are the activations of the state and of the gates; k: [inputs][gates], r: [units][gates],
-/// b: [gates] or null.
+/// f and g are the activations of the state and of the gates; k: [inputs][gates], r:
+/// [units][gates], b: [gates] or null.
 template <int steps, int inputs, int units, bool sequences, bool backwards>
 struct Recurrence {
   template <class Step>
