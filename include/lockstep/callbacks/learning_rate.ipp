@@ -154,7 +154,8 @@ LOCKSTEP_INLINE void LearningRateFinder::on_train_end(Training& training, Logs&)
   training.set_learning_rate(rate_);
   if (options_.verbose > 0 && training.is_chief())
     log_line(concat({"LearningRateFinder: the loss is lowest at a learning rate of ",
-                     10 * *suggestion(), ": begin with ", *suggestion()}));
+                     number_text(10 * *suggestion(), NumberForm::general, 3), ": begin with ",
+                     number_text(*suggestion(), NumberForm::general, 3)}));
 }
 
 LOCKSTEP_INLINE std::optional<double> LearningRateFinder::suggestion() const {
