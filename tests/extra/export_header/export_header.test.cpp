@@ -16,6 +16,7 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/one_device.hpp"
 #include "support/exported_models.hpp"
 #include "support/model_testing.hpp"
 #include "support/process.hpp"
@@ -47,12 +48,14 @@ using Pooled =
 
 using Features =
     ls::Sequential<ls::Dense<4, ls::Mish>, ls::BatchNormalization<ls::Linear, no_scale>>;
-using Flat = ls::Sequential<
-    ls::Input<6>, ls::Normalization<>, ls::Dense<5, ls::SELU>, ls::BatchNormalization<ls::Softplus>,
-    ls::Frozen<Features>, ls::Dense<4, ls::GELUTanh>, ls::Repeat<2, ls::Dense<4, ls::HardSiLU>>,
-    ls::Dropout<0.5>, ls::Dense<4, ls::HardSigmoid>, ls::Dense<4, ls::Softsign>,
-    ls::Dense<4, ls::ELU>, ls::Dense<4, ls::LeakyReLU<20>>, ls::Dense<300, ls::ReLU6>,
-    ls::Dense<9, ls::Sigmoid>, ls::Dense<3, ls::Exponential>>;
+using Flat = ls::Sequential<ls::Input<6>, ls::Normalization<>, ls::Dense<5, ls::SELU>,
+                            ls::BatchNormalization<ls::Softplus>, ls::Frozen<Features>,
+                            ls::Repeat<2, ls::Dense<4, ls::HardSiLU>>, ls::Dropout<0.5>,
+                            ls::Dense<300, ls::ReLU6>, ls::Dense<3, ls::Exponential>>;
+using Functions =
+    ls::Sequential<ls::Input<6>, ls::Dense<8, ls::GELUTanh>, ls::Dense<8, ls::Softsign>,
+                   ls::Dense<8, ls::ELU>, ls::Dense<8, ls::LeakyReLU<20>>,
+                   ls::Dense<8, ls::HardSigmoid>, ls::Dense<9, ls::Sigmoid>>;
 
 constexpr ls::LSTMOptions lstm_sequences{.return_sequences = true};
 constexpr ls::LSTMOptions lstm_backwards{.go_backwards = true, .use_bias = false};
@@ -104,7 +107,8 @@ template <class Net>
 void check_exported(const std::string& name, Eigen::Index inputs, float ids = 0) {
   CAPTURE(name);
   const TemporaryFolder folder;
-  auto model = ls::compile<Net>(ls::MeanSquaredError{}, ls::SGD{});
+  ls::OneDeviceStrategy alone;
+  auto model = ls::compile<Net>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
   shake(model);
   RowMatrix x = random_matrix(7, inputs, 5);
   if (ids > 0) x = ((x.array() + 1) / 2 * ids).floor();
@@ -128,7 +132,7 @@ void check_exported(const std::string& name, Eigen::Index inputs, float ids = 0)
   const float error = (got - expected).cwiseAbs().maxCoeff() / scale;
   CAPTURE(error);
   CHECK(error < 2e-6F);
-  CHECK((expected.rowwise() - expected.colwise().mean()).cwiseAbs().maxCoeff() > 1e-4F * scale);
+  CHECK((expected.rowwise() - expected.colwise().mean()).cwiseAbs().maxCoeff() > 1e-3F * scale);
 }
 
 }  // namespace
@@ -174,6 +178,7 @@ TEST_CASE("export_header: compiled, it gives the outputs of predict") {
   check_exported<Images>("images", 9 * 8 * 2);
   check_exported<Pooled>("pooled", 4 * 5 * 3);
   check_exported<Flat>("flat", 6);
+  check_exported<Functions>("functions", 6);
   check_exported<Words>("words", 8, 11);
   check_exported<Tokens>("tokens", 6 * 3);
   check_exported<Last>("last", 6 * 3);

@@ -297,7 +297,7 @@ inline void PsConnection::wait(short events) {
   }
   if (poll_until(ready, end)) return;
   if (end == until_ && has_received_) throw PeerSilent("has not shown in time who it is");
-  const auto waited = std::chrono::round<std::chrono::seconds>(Clock::now() - begin);
+  const auto waited = std::chrono::ceil<std::chrono::seconds>(end - begin);
   throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
                            duration_text(end == until_ ? waited : timeout_)}));
 }
