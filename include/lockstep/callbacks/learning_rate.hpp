@@ -134,8 +134,8 @@ struct LearningRateFinderOptions {
 /// loss does, and puts the weights and the rate back in the end. Smith, "Cyclical learning rates
 /// for training neural networks", WACV 2017. Keras: none.
 ///
-/// For a fit of its own, with one epoch that is long enough or with several. The optimizer's slots
-/// and count of updates stay as they are then: compile again for the training itself. Works alike
+/// Give it a separate fit, of one long epoch or of several. It leaves the optimizer's slots
+/// and count of updates as they then are: compile again for the training itself. Works alike
 /// on all workers. Serves one fit at a time; its hooks run on the thread of the first replica.
 /// @code
 /// LearningRateFinder finder;

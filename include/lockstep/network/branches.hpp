@@ -157,7 +157,7 @@ const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const For
 }
 
 /// As in Keras: a row counts where it does in one branch, hence everywhere if a branch has no mask
-/// (null). `rows`: for a mask that is none of the branches'.
+/// (null). `rows`: room for a mask that differs from each branch's.
 template <class T>
 const T* merged_mask(std::span<const T* const> masks, std::span<T> rows) {
   if (std::find(masks.begin(), masks.end(), nullptr) != masks.end()) return nullptr;

@@ -39,7 +39,7 @@ struct TransferredArrays {
 
 /// Finds the arrays of `wanted` in a file, by their names and as `options` say, and lays them out
 /// as this library does, as `scalar`. Throws ConfigurationError naming the first variable that is
-/// missing or of another shape, the first array that is none of the model's, and a rename that fits
+/// missing or of another shape, the first array that the model lacks, and a rename that fits
 /// no array; and when no variable is found at all. Throws DataError when an array's bytes do not
 /// fit its shape.
 [[nodiscard]] TransferredArrays transfer_arrays(std::vector<SavedArray> found,

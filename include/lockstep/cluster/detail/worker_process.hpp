@@ -80,7 +80,7 @@ class SignalPipe {
     for (std::size_t i = 0; i < count; ++i) {
       ::sigaction(signals[i], nullptr, &old_[i]);
       // A program that a shell has started in the background goes on ignoring Ctrl-C, and a program
-      // under nohup SIGHUP; one with a handler of its own for SIGUSR1 keeps it.
+      // under nohup SIGHUP; one that handles SIGUSR1 itself keeps its handler.
       if (signals[i] == SIGCHLD || old_[i].sa_handler == SIG_DFL ||
           (signals[i] != SIGUSR1 && old_[i].sa_handler != SIG_IGN))
         ::sigaction(signals[i], &action, nullptr);

@@ -115,7 +115,7 @@ class PipeReader {
  public:
   explicit PipeReader(PipeMemory& memory) noexcept : memory_(memory) {}
 
-  /// Reads as much as is there, and returns how much.
+  /// Reads what is available, and returns the number of bytes.
   std::size_t read(std::span<std::byte> bytes) noexcept {
     const std::size_t n = std::min(bytes.size(), available());
     const std::size_t begin = read_ % PipeMemory::capacity;

@@ -65,7 +65,7 @@ enum class Algorithm : std::uint8_t {
 /// Transport::transfer of one transport.
 using RingTransfer = FunctionRef<void(int to, int from, Flow& flow)>;
 
-/// The messages of all ranks, of equal length, in a memory of its own: slot j holds that of rank +
+/// The messages of all ranks, of equal length, in one buffer: slot j holds that of rank +
 /// j (modulo the ranks). In round k each rank sends its first 2^k slots to the rank that stands 2^k
 /// before it, and receives as many from behind, so that ceil(log2 n) rounds do for any number of
 /// ranks; two ranks just swap (Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for

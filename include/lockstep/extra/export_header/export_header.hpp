@@ -49,7 +49,7 @@ inline void check_namespace(const std::string& name) {
 /// Normalization, Rescaling, Embedding, LSTM, GRU, SimpleRNN, Softmax, activations, what changes
 /// nothing in inference, and Sequential, Repeat and Frozen of these; another one is an error of the
 /// compiler. The chief alone writes, whole or not at all. Throws Error naming the path or a weight
-/// that is no finite number, and ConfigurationError for a name that is none.
+/// that is no finite number, and ConfigurationError where .name cannot name a namespace.
 /// @code
 /// lockstep::export_header(model, "net.hpp");
 /// @endcode

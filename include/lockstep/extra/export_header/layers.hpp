@@ -294,81 +294,57 @@ struct HeaderLayer<DepthwiseConv2D<Kernel, A, Options>> {
   }
 };
 
-/// "max_pooling" or "average_pooling" of L over images, or over a sequence.
-template <class L, class In>
-void write_pooling(HeaderCode& code, std::string_view function, std::size_t rows, Extent2D pool,
-                   Extent2D stride, Padding padding) {
-  code.call(concat({function, "<", header_window<In>(pool, stride, 1, padding), ", ",
-                    In::extents[In::rank - 1], ">"}),
-            rows, L::template Output<In>::size, {});
-}
+/// A pool L over images, or over a sequence.
+template <class L, bool is_mean, Extent2D Pool, Extent2D Stride, Padding Pads>
+struct HeaderPooling {
+  template <class In>
+  static void write(HeaderCode& code, std::size_t rows) {
+    write_over<In>(code, rows, Pool, Stride);
+  }
+
+ protected:
+  template <class In>
+  static void write_over(HeaderCode& code, std::size_t rows, Extent2D pool, Extent2D stride) {
+    code.call(
+        concat({is_mean ? "average" : "max", "_pooling<", header_window<In>(pool, stride, 1, Pads),
+                ", ", In::extents[In::rank - 1], ">"}),
+        rows, L::template Output<In>::size, {});
+  }
+};
+/// One over all of it.
+template <class L, bool is_mean>
+struct HeaderGlobalPooling : HeaderPooling<L, is_mean, 1, 1, Padding::valid> {
+  template <class In>
+  static void write(HeaderCode& code, std::size_t rows) {
+    constexpr Extent2D all =
+        is_sequence<In> ? along(positions_of<In>) : Extent2D{In::extents[0], In::extents[1]};
+    HeaderGlobalPooling::template write_over<In>(code, rows, all, all);
+  }
+};
 template <Extent2D Pool, PoolingOptions Options>
-struct HeaderLayer<MaxPooling2D<Pool, Options>> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t rows) {
-    write_pooling<MaxPooling2D<Pool, Options>, In>(
-        code, "max_pooling", rows, Pool, pooling_stride(Pool, Options.stride), Options.padding);
-  }
-};
+struct HeaderLayer<MaxPooling2D<Pool, Options>>
+    : HeaderPooling<MaxPooling2D<Pool, Options>, false, Pool, pooling_stride(Pool, Options.stride),
+                    Options.padding> {};
 template <Extent2D Pool, PoolingOptions Options>
-struct HeaderLayer<AveragePooling2D<Pool, Options>> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t rows) {
-    write_pooling<AveragePooling2D<Pool, Options>, In>(
-        code, "average_pooling", rows, Pool, pooling_stride(Pool, Options.stride), Options.padding);
-  }
-};
-template <>
-struct HeaderLayer<GlobalMaxPooling2D> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t rows) {
-    constexpr Extent2D all{In::extents[0], In::extents[1]};
-    write_pooling<GlobalMaxPooling2D, In>(code, "max_pooling", rows, all, all, Padding::valid);
-  }
-};
-template <>
-struct HeaderLayer<GlobalAveragePooling2D> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t rows) {
-    constexpr Extent2D all{In::extents[0], In::extents[1]};
-    write_pooling<GlobalAveragePooling2D, In>(code, "average_pooling", rows, all, all,
-                                              Padding::valid);
-  }
-};
+struct HeaderLayer<AveragePooling2D<Pool, Options>>
+    : HeaderPooling<AveragePooling2D<Pool, Options>, true, Pool,
+                    pooling_stride(Pool, Options.stride), Options.padding> {};
 template <std::size_t Pool, Pooling1DOptions Options>
-struct HeaderLayer<MaxPooling1D<Pool, Options>> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t) {
-    write_pooling<MaxPooling1D<Pool, Options>, In>(
-        code, "max_pooling", 1, along(Pool), along(Options.stride > 0 ? Options.stride : Pool),
-        Options.padding);
-  }
-};
+struct HeaderLayer<MaxPooling1D<Pool, Options>>
+    : HeaderPooling<MaxPooling1D<Pool, Options>, false, along(Pool),
+                    along(Options.stride > 0 ? Options.stride : Pool), Options.padding> {};
 template <std::size_t Pool, Pooling1DOptions Options>
-struct HeaderLayer<AveragePooling1D<Pool, Options>> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t) {
-    write_pooling<AveragePooling1D<Pool, Options>, In>(
-        code, "average_pooling", 1, along(Pool), along(Options.stride > 0 ? Options.stride : Pool),
-        Options.padding);
-  }
-};
+struct HeaderLayer<AveragePooling1D<Pool, Options>>
+    : HeaderPooling<AveragePooling1D<Pool, Options>, true, along(Pool),
+                    along(Options.stride > 0 ? Options.stride : Pool), Options.padding> {};
 template <>
-struct HeaderLayer<GlobalMaxPooling1D> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t) {
-    constexpr Extent2D all = along(positions_of<In>);
-    write_pooling<GlobalMaxPooling1D, In>(code, "max_pooling", 1, all, all, Padding::valid);
-  }
-};
+struct HeaderLayer<GlobalMaxPooling2D> : HeaderGlobalPooling<GlobalMaxPooling2D, false> {};
 template <>
-struct HeaderLayer<GlobalAveragePooling1D> {
-  template <class In>
-  static void write(HeaderCode& code, std::size_t) {
-    constexpr Extent2D all = along(positions_of<In>);
-    write_pooling<GlobalAveragePooling1D, In>(code, "average_pooling", 1, all, all, Padding::valid);
-  }
-};
+struct HeaderLayer<GlobalAveragePooling2D> : HeaderGlobalPooling<GlobalAveragePooling2D, true> {};
+template <>
+struct HeaderLayer<GlobalMaxPooling1D> : HeaderGlobalPooling<GlobalMaxPooling1D, false> {};
+template <>
+struct HeaderLayer<GlobalAveragePooling1D> : HeaderGlobalPooling<GlobalAveragePooling1D, true> {};
 
 template <std::size_t Vocabulary, std::size_t Width, EmbeddingOptions Options>
 struct HeaderLayer<Embedding<Vocabulary, Width, Options>> {
