@@ -22,7 +22,7 @@
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 // Programs that name these include, besides, the header that stands beside them.
 class JSONLogger;  // #include <lockstep/callbacks/json_logger.hpp>
@@ -50,4 +50,4 @@ void from_tfrecords(...) = delete;     // #include <lockstep/extra/records.hpp>
 void from_fixed_length_records(...) =
     delete;  // #include <lockstep/datasets/fixed_length_records.hpp>
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -13,8 +13,6 @@ using lockstep::detail::GrowingFile;
 using lockstep_test::file_text;
 using lockstep_test::TemporaryFolder;
 
-namespace {}  // namespace
-
 TEST_CASE("growing file: it is made with its folders, and goes on where it was") {
   const TemporaryFolder folder;
   const std::string path = folder.path("a/b/c.log");

@@ -13,7 +13,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What happens when a save fails (disk full, no permission). The older backup stays in either
 /// case.
@@ -105,7 +105,7 @@ struct BackupAndRestore {
   bool finish_all(OnSaveFailure on_failure) const;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/backup_and_restore.ipp"

@@ -12,7 +12,7 @@
 #include "lockstep/checkpoint/snapshot_writer.hpp"
 #include "lockstep/core/log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// What the copies of a BackupAndRestore share. Only one thread may call the members.
@@ -176,4 +176,4 @@ LOCKSTEP_INLINE bool BackupAndRestore::finish_all(OnSaveFailure on_failure) cons
   return finish_save(on_failure) && has_started;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -19,7 +19,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// What the compiler writes for T: "my::SaveImages", "main()::StopNow".
@@ -280,7 +280,7 @@ class CallbackList final : public CallbackHooks {
   std::tuple<Callbacks&...> callbacks_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/callback_list.ipp"

@@ -6,7 +6,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The entry of a state that names its callback; no name that a callback would give to its own.
 inline constexpr std::string_view callback_entry = "__callback__";
@@ -51,4 +51,4 @@ LOCKSTEP_INLINE std::string SavedCallbacks::differences() const {
   return text;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

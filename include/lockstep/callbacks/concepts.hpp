@@ -9,7 +9,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A callback has at least one of the hooks, callable with the hook's arguments.
 template <class C>
@@ -90,4 +90,4 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 template <class C>
 concept Callback = HookedCallback<C> && CorrectHooks<C> && RestorableCallback<C>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct CSVLoggerOptions {
   std::string filename;
@@ -53,7 +53,7 @@ class CSVLogger {
   std::optional<std::vector<std::string>> columns_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/csv_logger.ipp"

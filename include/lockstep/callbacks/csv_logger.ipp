@@ -11,7 +11,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE CSVLogger::CSVLogger(CSVLoggerOptions options)
     : separator_(options.separator),
@@ -126,4 +126,4 @@ LOCKSTEP_INLINE std::string CSVLogger::row(const std::vector<std::string>& field
   return line + "\r\n";
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -17,7 +17,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Keras's names, order and defaults.
 struct EarlyStoppingOptions {
@@ -100,7 +100,7 @@ struct TerminateOnNaN {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/early_stopping.ipp"

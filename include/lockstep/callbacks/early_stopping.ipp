@@ -4,7 +4,7 @@
 
 #include "lockstep/callbacks/early_stopping.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
     : options_(std::move(options)),
@@ -69,4 +69,4 @@ LOCKSTEP_INLINE void EarlyStopping::restore(const State& state) {
   progress_.best_weights.assign(bytes.begin(), bytes.end());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

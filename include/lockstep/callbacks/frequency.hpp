@@ -7,7 +7,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// When to save: at the end of every epoch, or every n steps.
 class SaveFrequency {
@@ -56,4 +56,4 @@ class UpdateFrequency {
   std::int64_t batches_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

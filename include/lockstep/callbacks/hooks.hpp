@@ -18,7 +18,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 // The hooks, with the types of the arguments that follow Training&.
@@ -252,7 +252,7 @@ class CallbackHooks : public detail::HookSite {
   Presence has_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/hooks.ipp"

@@ -7,7 +7,7 @@
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE const char* hook_text(std::string_view hook, std::string_view callback) {
   static std::mutex mutex;
@@ -26,4 +26,4 @@ LOCKSTEP_INLINE void HookSite::call(const char* part, bool is_ours, FunctionRef<
   failed_.reset();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -16,7 +16,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct JSONLoggerOptions {
   std::string filename;
@@ -188,4 +188,4 @@ inline void JSONLogger::restore(const State& state) {
   if (state.contains("batches")) batches_ = state.get<std::int64_t>("batches");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A hook of a LambdaCallback: a function that takes the hook's arguments, the same without
 /// Training&, or no arguments; or none, which does nothing.
@@ -104,4 +104,4 @@ inline CallbackHooks::Presence LambdaCallback::hooks_in_use() const {
                             on_preemption || on_train_end};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

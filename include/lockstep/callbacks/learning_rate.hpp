@@ -22,7 +22,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Throws ConfigurationError when training refuses to set the learning rate, so that a callback
@@ -172,7 +172,7 @@ class LearningRateFinder {
   double lowest_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/learning_rate.ipp"

@@ -10,7 +10,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 LOCKSTEP_INLINE void require_settable_learning_rate(std::string_view callback, Training& training) {
@@ -166,4 +166,4 @@ LOCKSTEP_INLINE std::optional<double> LearningRateFinder::suggestion() const {
   return lowest->learning_rate / 10;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Lines in a file that the chief alone writes, and that go on where they were when a run is
 /// resumed: what the interrupted run wrote after its last snapshot is thrown away, so that the file
@@ -50,7 +50,7 @@ class LogFile {
   std::unique_ptr<GrowingFile> file_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/log_file.ipp"

@@ -6,7 +6,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE LogFile::LogFile(std::string_view callback, std::string filename, bool append)
     : filename_(std::move(filename)), append_(append) {
@@ -53,4 +53,4 @@ LOCKSTEP_INLINE void LogFile::restore(const State& state) {
   if (state.contains("file_size")) resumed_size_ = state.get<std::uint64_t>("file_size");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -15,7 +15,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A path as Keras's callbacks take it: "run/{epoch:02d}-{val_loss:.2f}". A field in braces is
 /// epoch or batch (counted from 1), or the name of a figure of the logs. After a colon follows its
@@ -116,7 +116,7 @@ class ModelCheckpoint {
   std::optional<std::string> due_;  ///< where to save when the state is complete
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/model_checkpoint.ipp"

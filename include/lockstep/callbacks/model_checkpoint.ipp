@@ -17,7 +17,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// How many digits a text begins with.
@@ -240,4 +240,4 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(Training& training) {
   remove_stale_temporaries(path);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

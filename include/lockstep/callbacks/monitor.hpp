@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Which of two values of a figure is better.
 enum class MonitorMode {
@@ -65,7 +65,7 @@ class Monitor {
 };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/monitor.ipp"

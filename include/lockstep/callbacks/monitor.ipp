@@ -10,7 +10,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::optional<bool> greater_is_better(std::string_view figure) {
   static constexpr std::array<std::string_view, 17> up{"acc",
@@ -117,4 +117,4 @@ LOCKSTEP_INLINE bool Monitor::is_better(double value,
   return greater_is_better_ ? value - min_delta_ > *reference : value + min_delta_ < *reference;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

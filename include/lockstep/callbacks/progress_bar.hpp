@@ -10,7 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a progress line shows beside the figures.
 struct Progress {
@@ -82,7 +82,7 @@ class ProgressBar {
   std::size_t width_on_screen_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/callbacks/progress_bar.ipp"

@@ -8,7 +8,7 @@
 #include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -174,4 +174,4 @@ LOCKSTEP_INLINE void ProgressBar::write(const std::string& text) {
   std::fflush(output_.file);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Evaluates and predicts with the moving averages that an optimizer with `.use_ema = true` keeps,
 /// and puts the weights back afterwards. Before the first update the averages are the weights.
@@ -52,4 +52,4 @@ inline void SwapEMAWeights::put_back(Training& training) {
   has_swapped = false;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

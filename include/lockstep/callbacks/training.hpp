@@ -14,7 +14,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Makes a state of the bytes of a checkpoint. Throws DataError when they are damaged.
 using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
@@ -173,4 +173,4 @@ class Training {
   virtual void set_parameters(std::span<const std::byte> parameters) = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

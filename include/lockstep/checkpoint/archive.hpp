@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The file, all numbers little-endian:
 ///
@@ -60,7 +60,7 @@ class EncodedCheckpoint {
 /// @endcode
 [[nodiscard]] HeadCheck checkpoint_check(std::optional<std::uint64_t> expected = {});
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/archive.ipp"

@@ -18,7 +18,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Throws DataError unless an array of these extents has `size` bytes.
@@ -132,4 +132,4 @@ LOCKSTEP_INLINE HeadCheck checkpoint_check(std::optional<std::uint64_t> expected
       };
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Bytes in one place or in several, which follow one another in a file. Refers to them.
 class ByteParts {
@@ -61,4 +61,4 @@ inline void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>
 }
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

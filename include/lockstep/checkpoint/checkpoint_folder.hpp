@@ -14,7 +14,7 @@
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Says, by a file named "training_ended" in the folder, that no more checkpoints will come. To be
 /// called after the last one was written. A trainer that is killed before this has not ended.
@@ -124,9 +124,9 @@ class CheckpointFolder {
 };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Finds each checkpoint of a folder once, and again when it is replaced under its name. These are
 /// the files in the folder's index (see CheckpointFolder) or, without an index, all files that
@@ -158,7 +158,7 @@ class CheckpointWatch {
   std::map<std::string, Version> found_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/checkpoint_folder.ipp"

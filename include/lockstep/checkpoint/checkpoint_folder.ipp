@@ -22,7 +22,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 inline constexpr const char* training_ended_name = "/training_ended";
@@ -258,9 +258,9 @@ LOCKSTEP_INLINE std::optional<std::string> latest_checkpoint(const std::string& 
   return found ? std::optional(std::move(found->path)) : std::nullopt;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE CheckpointWatch::CheckpointWatch(std::string directory)
     : directory_(std::move(directory)) {}
@@ -324,4 +324,4 @@ LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointWatch::next(
   return std::nullopt;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -13,7 +13,7 @@
 #include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Writes to a temporary file beside `path`, syncs it to the disk, renames it, and syncs the
 /// folder: a reader sees the old file or the new one, also after a crash. Makes missing parent
@@ -49,7 +49,7 @@ inline constexpr std::size_t checked_head = 64;
 /// Removes a file, if there is one. Throws Error naming the path.
 void remove_file(const std::string& path);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/file.ipp"

@@ -15,7 +15,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Reads until `bytes` is full. Throws Error naming the path.
@@ -95,4 +95,4 @@ LOCKSTEP_INLINE void remove_file(const std::string& path) {
     detail::throw_file_error("cannot remove", path);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A lock file, which names its owner, held for the life of this object. The system releases it
 /// when the process ends, however that happens: the file that a killed process leaves behind is no
@@ -38,7 +38,7 @@ class FileLock {
   int descriptor_ = -1;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/file_lock.ipp"

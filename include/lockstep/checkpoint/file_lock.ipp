@@ -21,7 +21,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE FileLock::FileLock(std::string path, std::string_view what,
                                    std::chrono::milliseconds patience)
@@ -106,4 +106,4 @@ LOCKSTEP_INLINE std::string FileLock::owner() const {
   return line.empty() ? "which has not said yet what it is" : line;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -27,7 +27,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What a path that is no regular file is: "a folder", for example.
 [[nodiscard]] inline const char* file_kind(mode_t mode) noexcept {
@@ -217,4 +217,4 @@ void write_file_through(Calls calls, const std::string& path, const ByteParts& b
     throw_file_error("cannot sync the folder", folder.string());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Appends to a file through its own buffer. All but the destructor throw Error naming the
 /// file. One thread at a time.
@@ -42,7 +42,7 @@ class GrowingFile {
   std::string buffer_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/growing_file.ipp"

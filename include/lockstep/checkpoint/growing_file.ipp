@@ -15,7 +15,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE GrowingFile::GrowingFile(std::string path)
     : path_(std::move(path)), descriptor_(-1) {
@@ -79,4 +79,4 @@ LOCKSTEP_INLINE void GrowingFile::fail(std::string_view what) const {
                       code == EFBIG ? limits_text(Resource::file_size) : ""}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What such a library does here.
 struct Hdf5Codec {
@@ -28,6 +28,6 @@ struct Hdf5Codec {
 /// Null where there is none. It is set before main, so that the library need not know.
 inline const Hdf5Codec* hdf5_codec = nullptr;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #include "lockstep/checkpoint/detail/hdf5_file.hpp"  // empty without LOCKSTEP_HAS_HDF5

@@ -10,7 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Whether this library was built with zlib.
 [[nodiscard]] bool can_inflate() noexcept;
@@ -41,7 +41,7 @@ enum class ChunkFilter : std::uint8_t {
                                                   std::uint32_t skipped, std::size_t element,
                                                   std::uint64_t size);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/inflate.ipp"

@@ -13,8 +13,7 @@
 #include <zlib.h>
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 #if defined(LOCKSTEP_HAS_ZLIB)
 
@@ -91,6 +90,4 @@ LOCKSTEP_INLINE std::vector<std::byte> undo_filters(std::string_view where,
   return bytes;
 }
 
-}  // namespace detail
-
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}}  // namespace lockstep::detail

@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A layer in such a file, or a part of a layer that has its own variables (the cell of an
 /// LSTM). Variable i is the dataset "<path>/vars/<i>".
@@ -49,9 +49,9 @@ namespace detail {
 [[nodiscard]] std::string keras_place(const std::string& path);
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline std::string keras_place(const std::string& path) {
   std::string place;
@@ -66,4 +66,4 @@ inline std::string keras_place(const std::string& path) {
   return place;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

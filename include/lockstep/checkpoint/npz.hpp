@@ -9,7 +9,7 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What numpy.load reads; entries are stored, not compressed. Throws DataError when the file would
 /// pass 4 GiB or have more than 65,535 arrays (it would need zip64).
@@ -32,7 +32,7 @@ void check_npz_head(std::span<const std::byte> head, std::uint64_t size);
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/npz.ipp"

@@ -23,7 +23,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/zip.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_npz(std::string_view name,
@@ -151,4 +151,4 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_npz(std::span<const std::byte> by
   return decode_npz_at_most(std::numeric_limits<std::uint64_t>::max(), bytes);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A safetensors file: the size of a JSON header, the header (names, dtypes, shapes, offsets), the
 /// elements.
@@ -31,7 +31,7 @@ void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size)
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/safetensors.ipp"

@@ -21,7 +21,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 // as the format's own library has it
@@ -238,4 +238,4 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors_numbers(
   return detail::decode_safetensors(bytes, true);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

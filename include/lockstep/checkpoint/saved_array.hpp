@@ -16,7 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Converts 16-bit numbers to floats, both as bytes.
 inline std::vector<std::byte> widen(std::span<const std::byte> bytes,
@@ -31,9 +31,9 @@ inline std::vector<std::byte> widen(std::span<const std::byte> bytes,
   return wide;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What an array is, and its elements in canonical layout (row-major, the last extent fastest), as
 /// little-endian bytes.
@@ -72,9 +72,9 @@ inline constexpr std::size_t most_extents = 64;
                                                       std::size_t element);
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline std::size_t scalar_size(std::string_view scalar) {
   if (scalar == scalar_name<float>()) return sizeof(float);
@@ -95,4 +95,4 @@ inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> ex
   return overflow ? std::nullopt : std::optional(size);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What becomes of the file that a new one replaces.
 enum class FormerFile {
@@ -53,7 +53,7 @@ struct NewestSnapshot {
     std::string_view remedy);
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/snapshot.ipp"

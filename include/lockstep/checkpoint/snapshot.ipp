@@ -9,7 +9,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void save_snapshot(const std::string& path, const TrainingState& snapshot,
                                    FormerFile former) {
@@ -45,4 +45,4 @@ LOCKSTEP_INLINE std::optional<detail::NewestSnapshot> detail::read_newest_snapsh
   throw DataError(concat({what, ": ", failures, "; ", remedy}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -17,7 +17,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/thread.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Runs one task at a time, while its owner goes on. Only one thread may call the members. The
 /// destructor waits for the task and logs what it throws.
@@ -139,4 +139,4 @@ inline void BackgroundTask::finish() {
   if (result_.valid()) result_.get();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -10,7 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The version of the file format that this library writes.
 inline constexpr std::uint32_t checkpoint_format_version = 1;
@@ -74,7 +74,7 @@ void check_range(std::string_view field, std::int64_t value, std::int64_t least,
 inline constexpr std::int64_t largest_count = std::int64_t{1} << 53;
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/training_state.ipp"

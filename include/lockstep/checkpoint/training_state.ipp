@@ -7,7 +7,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 LOCKSTEP_INLINE void check_range(std::string_view field, std::int64_t value, std::int64_t least,
@@ -42,4 +42,4 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
                             ", expected a finite number of at least 0"}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Whether `path` names a file of Keras 3: .weights.h5, or the .keras that has one in it.
 [[nodiscard]] inline bool is_keras_file(std::string_view path) noexcept {
@@ -67,7 +67,7 @@ void refuse_weights_format(std::string_view caller, std::string_view path);
 /// The same array with elements of "float32" or "float64".
 [[nodiscard]] SavedArray convert_array(SavedArray array, std::string_view scalar);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/checkpoint/weights_file.ipp"

@@ -18,7 +18,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/zip.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 template <class From, class To>
@@ -183,4 +183,4 @@ LOCKSTEP_INLINE SavedArray convert_array(SavedArray array, std::string_view scal
   return array;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Reads the text of TF_CONFIG:
 ///
@@ -71,7 +71,7 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/cluster_from_environment.ipp"

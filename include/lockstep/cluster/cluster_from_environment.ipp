@@ -20,7 +20,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// A value of TF_CONFIG's: a scalar, or those of an array, or those of an object with their keys.
@@ -345,4 +345,4 @@ LOCKSTEP_INLINE Cluster cluster_from_environment() {
   return detail::cluster_from([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

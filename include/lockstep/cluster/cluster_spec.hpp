@@ -11,7 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 enum class TaskType { chief, worker, ps, evaluator };
 
@@ -103,7 +103,7 @@ struct Cluster {
 [[nodiscard]] Cluster met(Cluster cluster, const std::shared_ptr<KeptPort>& port,
                           const CommunicationOptions& options = {});
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/cluster_spec.ipp"

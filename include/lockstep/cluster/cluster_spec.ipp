@@ -8,7 +8,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE const std::vector<std::string>& ClusterSpec::job(TaskType type) const noexcept {
   switch (type) {
@@ -90,4 +90,4 @@ LOCKSTEP_INLINE Cluster met(Cluster cluster, const std::shared_ptr<KeptPort>& po
   return cluster;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

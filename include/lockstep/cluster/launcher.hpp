@@ -11,7 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Reads "a:2,b" as a, a, b: a host for each worker, in this order. A host is what ssh takes: a
 /// name, an address ("[fd00::1]:2" with its number of workers), an entry of ssh's configuration,
@@ -119,7 +119,7 @@ struct LaunchOptions {
 /// servers or for another number of workers, and Error when a process cannot be started.
 [[nodiscard]] int launch_workers(const LaunchOptions& options);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/launcher.ipp"

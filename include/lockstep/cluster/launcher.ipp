@@ -22,7 +22,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Adds a host, once for each of its workers. `where` names the place for an error.
@@ -405,4 +405,4 @@ LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
   return detail::Launcher(options).wait();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 int run(int argc, char** argv, int (*function)(void* context, int argc, char** argv),
@@ -62,7 +62,7 @@ template <class F>
       &call);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/run.ipp"

@@ -32,8 +32,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// An option of the launcher.
 struct LaunchOption {
@@ -235,5 +234,4 @@ LOCKSTEP_INLINE int run(int argc, char** argv, int (*function)(void*, int, char*
   return call_and_report(argc, argv, function, context);
 }
 
-}  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}}  // namespace lockstep::detail

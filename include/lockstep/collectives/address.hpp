@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Where a worker listens. The host is a DNS name or an IP address without brackets.
 struct Address {
@@ -29,7 +29,7 @@ struct Address {
   return concat({is_ipv6 ? "[" : "", address.host, is_ipv6 ? "]" : "", ":", address.port});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/address.ipp"

@@ -4,7 +4,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE Address parse_address(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
@@ -61,4 +61,4 @@ LOCKSTEP_INLINE bool is_address(std::string_view text) {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -19,7 +19,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A Collective whose type is erased. Strategies, the training step and the loop use it, and are
 /// compiled once. can() says which optional operations it has. any_collective() makes one of what a
@@ -245,4 +245,4 @@ template <class C>
   return collective;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

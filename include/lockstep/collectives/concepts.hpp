@@ -15,7 +15,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Messages between ranks, in order, without loss: what the algorithms are written over. An
 /// algorithm knows no sockets, a transport no arithmetic.
@@ -209,4 +209,4 @@ concept EarlyShardingCollective =
       collective.reduce_scatter_blocks_async(doubles);
     };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What all_reduce works on.
 template <class T>
@@ -116,4 +116,4 @@ class BasicNumberSpan {
 using NumberSpan = BasicNumberSpan<std::byte>;
 using ConstNumberSpan = BasicNumberSpan<const std::byte>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What is known about the failure that ended a collective operation. The ranks, `address`,
 /// `reason` and `code` describe the cause and are the same on every rank that hears of it; the rest
@@ -81,4 +81,4 @@ void abort(C& target, std::string_view reason, ExitCode code) noexcept {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// How messages name the workers that are connected. A worker's number is its place in the
 /// configured cluster: in an elastic world that is not its rank. `workers`: by rank; empty: the
@@ -138,4 +138,4 @@ inline constexpr const char* both_live = "; both processes live";
 inline constexpr const char* one_or_successor =
     "; a process closes calls of the other one's port, that one or a successor";
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

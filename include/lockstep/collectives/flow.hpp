@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What one rank sends to one peer, and receives from one, in an operation. What is sent may depend
 /// on what has been received: so the whole of a ring is one flow, in which a byte leaves as soon as
@@ -65,4 +65,4 @@ class SpanFlow final : public Flow {
   std::size_t received_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

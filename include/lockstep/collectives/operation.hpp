@@ -11,7 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How all_reduce combines elements.
 enum class ReduceOp : std::uint8_t { sum, max };
@@ -103,4 +103,4 @@ struct CollectiveCall {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The type of gradients on the wire. Sums are formed in float32 in any case, a status block is
 /// never rounded, and all ranks hold equal bits.
@@ -175,4 +175,4 @@ struct CommunicationOptions {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

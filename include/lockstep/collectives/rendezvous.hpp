@@ -12,7 +12,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A place in a cluster. The list of addresses is the cluster's identity: all workers must have the
 /// same.
@@ -74,7 +74,7 @@ template <CollectivePolicy P>
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/rendezvous.ipp"

@@ -5,7 +5,7 @@
 #include "lockstep/core/cores.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE bool Rendezvous::has_cores_for_all() const {
   int ranks = ranks_on_host;
@@ -32,4 +32,4 @@ LOCKSTEP_INLINE void add_properties(Rendezvous& rendezvous, const CommunicationO
                                      options.checksum ? "on" : "off");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A worker's **slot** is its place in the configured cluster; in a world, ranks go by slots.
 struct World {
@@ -145,4 +145,4 @@ struct Participant {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A place in a program. The texts must live as long as the program (string literals, for example).
 struct Activity {
@@ -66,4 +66,4 @@ class ActivityScope {
   Activity former_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

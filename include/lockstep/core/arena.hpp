@@ -10,7 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// One value for each element of a list of variables, in one block. Slices lie in reverse order of
 /// the list: the order in which backward finishes gradients, so that what is ready is always a
@@ -75,4 +75,4 @@ class Arena {
   std::vector<std::span<T>> slices_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void ask_for_huge_pages([[maybe_unused]] std::byte* data,
                                         [[maybe_unused]] std::size_t size) noexcept {
@@ -41,4 +41,4 @@ LOCKSTEP_INLINE void Buffer::swap(Buffer& other) noexcept {
   std::swap(context_, other.context_);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

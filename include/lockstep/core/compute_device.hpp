@@ -6,7 +6,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A device that works through what it is told in that order, beside the processor. Program::device
 /// says which one computes a model; for most models there is none. Each process uses a device from
@@ -29,4 +29,4 @@ class ComputeDevice {
   virtual void synchronize() = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -119,10 +119,10 @@
 #define LOCKSTEP_EXTERN_DOUBLE(...) static_assert(true)
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 inline constexpr int version_major = LOCKSTEP_VERSION_MAJOR;
 inline constexpr int version_minor = LOCKSTEP_VERSION_MINOR;
 inline constexpr int version_patch = LOCKSTEP_VERSION_PATCH;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How many threads of this process can run at once: the cores of its cpuset (taskset, Slurm,
 /// mpirun, Kubernetes' static policy), or fewer where its control group, or one above, has a quota
@@ -79,7 +79,7 @@ class UnpinnedThread {
   int former_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/cores.ipp"

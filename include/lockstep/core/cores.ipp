@@ -17,7 +17,7 @@
 #include "lockstep/core/cores.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// The core to which the calling thread is pinned; -1: none.
@@ -170,4 +170,4 @@ LOCKSTEP_INLINE UnpinnedThread::~UnpinnedThread() {
   if (former_ >= 0) detail::bind_thread(former_);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The CRC-32 of zip, gzip and PNG. `previous` is the CRC of the bytes before these, 0 for none:
 /// crc32(b, crc32(a)) is the CRC of a followed by b.
@@ -21,7 +21,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes,
                                    std::uint32_t previous = 0) noexcept;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/crc.ipp"

@@ -3,7 +3,7 @@
 #include "lockstep/core/crc.hpp"
 #include "lockstep/core/crc_methods.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::uint32_t crc32(std::span<const std::byte> bytes,
                                     std::uint32_t previous) noexcept {
@@ -18,4 +18,4 @@ LOCKSTEP_INLINE std::uint32_t crc32c(std::span<const std::byte> bytes,
   return detail::crc_by_tables<detail::castagnoli>(bytes, previous);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

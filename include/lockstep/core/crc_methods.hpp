@@ -15,7 +15,7 @@
 #define LOCKSTEP_CRC32C_INSTRUCTION
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// crc_tables<P>[k][b] is the remainder of byte b followed by k zero bytes: eight tables take eight
 /// bytes in one round (Kounavis, Berry, "A systematic approach to building high performance,
@@ -225,4 +225,4 @@ LOCKSTEP_CRC32C_INSTRUCTION inline std::uint32_t crc32c_by_instruction(
 
 #endif
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

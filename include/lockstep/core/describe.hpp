@@ -11,7 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An option's name and value, as text.
 struct Option {
@@ -31,7 +31,7 @@ struct Option {
 /// others.
 [[nodiscard]] std::string describe(std::string_view name, std::initializer_list<Option> options);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/describe.ipp"

@@ -2,7 +2,7 @@
 
 #include "lockstep/core/describe.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::string describe(std::string_view name, std::initializer_list<Option> options) {
   std::string text(name);
@@ -14,4 +14,4 @@ LOCKSTEP_INLINE std::string describe(std::string_view name, std::initializer_lis
   return options.size() == 0 ? text : text + ")";
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Exit codes of a program that uses lockstep. Orchestrators such as Kubernetes' TFJob operator run
 /// a program with a code of 128 and above again; lower codes are permanent.
@@ -96,4 +96,4 @@ class BadSample : public DataError {
   std::size_t row_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

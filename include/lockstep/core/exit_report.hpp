@@ -13,7 +13,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A destructor that runs because of an exception cannot learn its message. If one of these objects
 /// lives further up on the same thread's stack, the destructor can leave the report to its peers to
@@ -55,7 +55,7 @@ class ExitReport {
   std::jthread deadline_;  // last: it uses the others
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/exit_report.ipp"

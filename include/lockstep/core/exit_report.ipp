@@ -4,7 +4,7 @@
 
 #include "lockstep/core/exit_report.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE ExitReport::~ExitReport() {
   say(unknown_reason, ExitCode::failure);
@@ -44,4 +44,4 @@ LOCKSTEP_INLINE ExitReport*& ExitReport::innermost() noexcept {
   return report;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

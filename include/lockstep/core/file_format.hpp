@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The kind of a file that begins with `head`, with what to do about it where that is known: "a
 /// GIF image", "a Git LFS pointer, not the file that it stands for: run git lfs pull". Empty for
@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// The same for the end of a message: "; it is a GIF image", or empty.
 [[nodiscard, gnu::cold]] std::string format_note(std::string_view head);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/file_format.ipp"

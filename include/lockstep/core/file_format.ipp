@@ -5,7 +5,7 @@
 
 #include "lockstep/core/file_format.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::string known_format(std::string_view head) {
   using namespace std::string_view_literals;
@@ -79,4 +79,4 @@ LOCKSTEP_INLINE std::string format_note(std::string_view head) {
   return words.empty() ? words : "; it is " + words;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

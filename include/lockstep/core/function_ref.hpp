@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 template <class Signature>
 class FunctionRef;
@@ -42,4 +42,4 @@ class FunctionRef<R(Arguments...)> {
   R (*call_)(void*, Arguments...);
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

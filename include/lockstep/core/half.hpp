@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // Both round to the nearest, ties to even; NaN stays NaN. They have no branches and are always
 // inlined, so that the compiler vectorizes loops over them for the caller's instruction set.
@@ -58,4 +58,4 @@ struct Float16 {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -3,10 +3,10 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How new pixels get their values: nearest repeats pixels, bilinear interpolates between their
 /// centres.
 enum class Interpolation { nearest, bilinear };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

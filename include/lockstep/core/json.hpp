@@ -10,7 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// null, a truth value, a negative whole number, another whole number, another number, a text.
 using JsonScalar =
@@ -40,7 +40,7 @@ inline constexpr std::size_t deepest_json = 500;
 /// Throws JsonError.
 void read_json(std::string_view text, JsonEvents& events);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/json.ipp"

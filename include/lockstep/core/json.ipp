@@ -7,7 +7,7 @@
 #include "lockstep/core/json.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The library's events, without its values, whose code would be most of what programs compile.
 struct JsonSax {
@@ -49,4 +49,4 @@ LOCKSTEP_INLINE void read_json(std::string_view text, JsonEvents& events) {
   (void)nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &sax);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Writes the lowest `size` bytes of a number, at most 8, little-endian on every machine.
 constexpr void put_number(std::byte* to, std::uint64_t number, std::size_t size) noexcept {
@@ -29,4 +29,4 @@ template <std::size_t Size>
   return get_number(from, Size);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 enum class LogLevel : std::uint8_t { info, warning, error };
 
@@ -58,7 +58,7 @@ void log_line(std::string_view text, LogLevel level = LogLevel::info) noexcept;
 /// The same for a warning, as which a line of plain text shows it too: "lockstep: warning: <text>".
 void log_warning(std::string_view text) noexcept;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/log.ipp"

@@ -13,7 +13,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What is known of this process.
 class KnownLogPlace {
@@ -117,9 +117,9 @@ LOCKSTEP_INLINE void put_log(std::string_view mark, std::string_view text,
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void log_line(std::string_view text, LogLevel level) noexcept {
   detail::put_log("", text, level);
@@ -129,4 +129,4 @@ LOCKSTEP_INLINE void log_warning(std::string_view text) noexcept {
   detail::put_log("warning: ", text, LogLevel::warning);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

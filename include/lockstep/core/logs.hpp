@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A small map from name to value, in order: the loss, the metrics, then val_*. Callbacks may
 /// change it; later callbacks and History see the change.
@@ -36,7 +36,7 @@ class Logs {
   std::vector<Entry> entries_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/logs.ipp"

@@ -2,7 +2,7 @@
 
 #include "lockstep/core/logs.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE const double* Logs::find(std::string_view name) const noexcept {
   for (const Entry& entry : entries_)
@@ -27,4 +27,4 @@ LOCKSTEP_INLINE void Logs::set(std::string_view name, double value) {
   entries_.emplace_back(name, value);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

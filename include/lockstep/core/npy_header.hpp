@@ -10,7 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
@@ -51,7 +51,7 @@ class NpyHeader {
 /// A type of NumPy's with its name in words: "'|i1' (int8)", "'>f4' (float32, big-endian)".
 [[nodiscard, gnu::cold]] std::string npy_type_text(std::string_view descr);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/npy_header.ipp"

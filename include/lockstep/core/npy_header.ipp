@@ -12,7 +12,7 @@
 #include "lockstep/core/npy_header.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline constexpr std::size_t npy_most_extents = 64;
 
@@ -164,4 +164,4 @@ LOCKSTEP_INLINE std::string npy_type_text(std::string_view descr) {
   return concat({in_quotes(descr, 60), " (", name, is_swapped ? ", big-endian)" : ")"});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 enum class Resource : std::uint8_t { threads, memory, file_size };
 
@@ -18,7 +18,7 @@ enum class Resource : std::uint8_t { threads, memory, file_size };
 /// what raises that.
 [[nodiscard, gnu::cold]] std::string system_error_text(int code);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/resource_limits.ipp"

@@ -10,7 +10,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -78,4 +78,4 @@ LOCKSTEP_INLINE std::string system_error_text(int code) {
   return text;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

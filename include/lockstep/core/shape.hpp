@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// "(28, 28, 1)"
 [[nodiscard]] std::string shape_text(std::span<const std::size_t> extents);
@@ -91,7 +91,7 @@ struct SequenceOfTokens<Positions, Shape<Extents...>> {
 template <std::size_t Positions, class Token>
 using SequenceOf = typename detail::SequenceOfTokens<Positions, Token>::Type;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/shape.ipp"

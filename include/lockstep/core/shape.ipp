@@ -2,7 +2,7 @@
 
 #include "lockstep/core/shape.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::string shape_text(std::span<const std::size_t> extents) {
   std::string text = "(";
@@ -10,4 +10,4 @@ LOCKSTEP_INLINE std::string shape_text(std::span<const std::size_t> extents) {
   return text + ")";
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

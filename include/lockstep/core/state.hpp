@@ -11,7 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a callback or another object of the program saves, and restores after a restart: named
 /// whole numbers, floating-point numbers, texts, and lists of numbers. `put` belongs into
@@ -57,4 +57,4 @@ class State {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The mean of each channel of a layer's input and the sum of squared deviations from it, over a
 /// batch, and the layer's own variables that are to hold mean and variance.
@@ -125,4 +125,4 @@ struct StepContext {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

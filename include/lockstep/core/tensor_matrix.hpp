@@ -7,7 +7,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 template <class T>
 auto TensorView<T>::matrix() const {
@@ -18,4 +18,4 @@ auto TensorView<T>::matrix() const {
              Eigen::OuterStride<>(static_cast<Eigen::Index>(stride_)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The batch dimension is padded to a multiple of this, on every instruction set, so that kernels
 /// need no remainder loop over the batch. A batch of 1 therefore costs as much as one of 16 (but
@@ -77,4 +77,4 @@ class TensorView {
   std::size_t stride_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

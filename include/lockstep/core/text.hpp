@@ -10,7 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// True for well-formed UTF-8 (The Unicode Standard, table 3-7): no misplaced byte, no overlong
 /// encoding, no surrogate, nothing above U+10FFFF. The empty text is well-formed.
@@ -111,7 +111,7 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/text.ipp"

@@ -20,7 +20,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// While one of these lives, threads that this thread starts get no signals but those of their own
 /// faults, so that SIGINT, SIGTERM and the like interrupt only the program's threads. Signals for
@@ -42,9 +42,9 @@ class SignalMask {
   sigset_t before_{};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -68,9 +68,9 @@ template <class Thread = std::thread, class F>
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A pipe to oneself.
 class WakePipe {
@@ -102,4 +102,4 @@ class WakePipe {
   int ends_[2];
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

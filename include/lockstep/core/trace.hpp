@@ -10,7 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Parts of a training step. Forward and backward are counted for each layer.
 enum class TracePart : std::uint8_t {
@@ -95,7 +95,7 @@ class TraceSpan {
   std::int64_t outside_ = 0;  // inside the span around this one, before it
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/trace.ipp"

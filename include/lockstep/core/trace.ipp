@@ -4,7 +4,7 @@
 
 #include "lockstep/core/trace.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE Trace::Trace(std::size_t layers, std::size_t max_events)
     : layers_(layers), max_events_(max_events) {
@@ -33,4 +33,4 @@ LOCKSTEP_INLINE void TraceSpan::end() noexcept {
   trace_->inside_ = Trace::Clock::duration{outside_} + (end - begin);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Bytes of messages, without their frames.
 struct Traffic {
@@ -33,4 +33,4 @@ inline void count_traffic(std::uint64_t sent, std::uint64_t received) noexcept {
           detail::traffic_received.load(std::memory_order_relaxed)};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

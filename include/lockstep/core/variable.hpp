@@ -14,7 +14,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Values are made zero where they are negative, or scaled so that norms lie within bounds.
 ///
@@ -236,4 +236,4 @@ struct Variable {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -10,7 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A file in a zip file, as its directory describes it, and where it lies.
 struct ZipEntry {
@@ -42,7 +42,7 @@ class ZipWriter {
   std::size_t count_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/core/zip.ipp"

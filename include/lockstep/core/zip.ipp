@@ -15,7 +15,7 @@
 // its data; then the directory, an entry for each file; then the end record, with a comment of up
 // to 64 KiB behind it. All sizes are taken from the directory, because local headers may leave them
 // open.
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline constexpr std::uint32_t zip_local_mark = 0x04034b50, zip_directory_mark = 0x02014b50,
                                zip_end_mark = 0x06054b50;
@@ -173,4 +173,4 @@ LOCKSTEP_INLINE std::vector<std::byte> ZipWriter::finish() && {
   return std::move(bytes_);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -18,7 +18,7 @@
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -186,4 +186,4 @@ class AnyDataset {
   detail::ClonePtr<Interface> held_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -25,7 +25,7 @@
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Of samples that are images: row by row, the channels of a pixel together.
 struct ImageShape {
@@ -480,7 +480,7 @@ class MixUp : public Transform<Upstream> {
   detail::Scratch targets_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/augmentation.ipp"

@@ -9,7 +9,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/augmentation.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The pixel that stands for the one at `at`, or -1 for the fill value.
 inline std::int64_t pixel_at(std::int64_t at, std::int64_t extent, FillMode mode) noexcept {
@@ -155,4 +155,4 @@ LOCKSTEP_INLINE void draw_weights(ElementSpan pairs, double alpha, std::vector<d
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

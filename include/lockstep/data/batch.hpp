@@ -16,7 +16,7 @@
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Joins `size` samples to a batch. The last batch may be smaller; with `drop_remainder` it is then
 /// left out.
@@ -196,4 +196,4 @@ class Unbatch : public Transform<Upstream> {
   std::size_t used_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -19,7 +19,7 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/distributed_dataset.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Input and targets of one batch, each [samples x elements of a sample], with padding that is
 /// zero. The last elements of the targets are the weights of the samples, where they have some.
@@ -210,4 +210,4 @@ class BatchLoader {
   std::thread thread_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -29,7 +29,7 @@
 #include "lockstep/data/cache.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Records of bytes by keys of whole numbers, in memory or in a file; a record is never changed.
@@ -393,4 +393,4 @@ LOCKSTEP_INLINE void Cache::read(ElementSpan samples, TensorView<double> x, Tens
   read_kept(samples, x, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Cardinalities that are no number, with TensorFlow's values.
 inline constexpr std::int64_t infinite_cardinality = -1;
@@ -165,4 +165,4 @@ template <class S>
 concept Source =
     std::copyable<S> && SizedSource<S> && ReadableSource<S, float> && ReadableSource<S, double>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

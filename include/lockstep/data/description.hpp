@@ -13,7 +13,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A pipeline in words, from its source on. Its stages add to it, each after the one before it.
 struct PipelineDescription {
@@ -59,7 +59,7 @@ namespace detail {
                                                      std::size_t size);
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/description.ipp"

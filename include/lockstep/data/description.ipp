@@ -9,7 +9,7 @@
 #include "lockstep/core/crc.hpp"
 #include "lockstep/data/description.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void PipelineDescription::add(std::initializer_list<TextPiece> stage) {
   if (!text.empty()) text += " -> ";
@@ -64,4 +64,4 @@ LOCKSTEP_INLINE std::vector<std::size_t> shape_of_size(std::vector<std::size_t> 
 }
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

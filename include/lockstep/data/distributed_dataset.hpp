@@ -16,7 +16,7 @@
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/sharding.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A dataset of global batches, as one rank sees it. With R ranks in W workers:
 /// - data: the rank takes the positions p of each global batch with p % R == rank; row i of its
@@ -212,4 +212,4 @@ class DistributedDataset {
   bool ahead_has_batch_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

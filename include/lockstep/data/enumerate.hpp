@@ -11,7 +11,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Puts `start`, `start` + 1, ... before the elements of each sample. In float the numbers are
 /// exact below 2^24, in double below 2^53.
@@ -49,7 +49,7 @@ class Enumerate {
   ElementBatch selected_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/enumerate.ipp"

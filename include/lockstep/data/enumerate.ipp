@@ -5,7 +5,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/enumerate.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void Enumerate::begin(Pass pass) {
   upstream_.begin(pass);
@@ -51,4 +51,4 @@ LOCKSTEP_INLINE void Enumerate::read(ElementSpan samples, TensorView<double> x,
   read_numbered(samples, x, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 template <Source S>
@@ -255,7 +255,7 @@ template <class Reader>
   return from_source(FileSource<Reader>(std::move(paths), std::move(reader)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/files.ipp"

@@ -9,7 +9,7 @@
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/sharding.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void check_same_shapes(const FileShapes& first, const FileShapes& next) {
   if (is_same_shape(first.sample, next.sample) && first.targets == next.targets) return;
@@ -87,4 +87,4 @@ LOCKSTEP_INLINE bool FileByFile::next() {
 
 LOCKSTEP_INLINE std::span<const std::int64_t> FileByFile::rows() const noexcept { return rows_; }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

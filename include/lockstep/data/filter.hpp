@@ -20,7 +20,7 @@
 #include "lockstep/data/stage.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Whether F takes samples: `f(const Sample<const T>&)` with T = float or double.
@@ -385,7 +385,7 @@ class BucketBySequenceLength : public Transform<Upstream> {
   detail::SampleReader reader_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/filter.ipp"

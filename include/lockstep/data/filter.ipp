@@ -10,7 +10,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/filter.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Throws ConfigurationError unless these are shares of a whole.
 inline void check_distribution(const char* name, const std::vector<double>& distribution) {
@@ -148,4 +148,4 @@ LOCKSTEP_INLINE void Buckets::describe(PipelineDescription& description) const {
       *std::max_element(options_.bucket_batch_sizes.begin(), options_.bucket_batch_sizes.end());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -15,7 +15,7 @@
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/pipeline.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct GeneratorSizes {
   std::int64_t size = 0;        ///< number of samples
@@ -104,4 +104,4 @@ inline void RangeSource::describe(PipelineDescription& description) const {
   description.add({"range(", start_, ", ", size_, " numbers, step ", step_, ")"});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Pipelines of samples behind one type, for lists of them. Every pipeline that is not batched
 /// converts to it.
@@ -256,7 +256,7 @@ template <class First, class Second, class Made = Zip>
                         samples.options());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/joined_stages.ipp"

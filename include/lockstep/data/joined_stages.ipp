@@ -16,7 +16,7 @@
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/joined_stages.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 LOCKSTEP_INLINE std::vector<AnyStage> stages_of(const std::vector<AnyPipeline>& pipelines) {
@@ -422,4 +422,4 @@ LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<double> x, Tensor
   read_both(samples, x, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

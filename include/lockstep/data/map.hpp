@@ -19,7 +19,7 @@
 #include "lockstep/data/stage.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What the function of map works on. T is the scalar type of the model: float or double.
 template <class T>
@@ -224,4 +224,4 @@ class MapTo : public Transform<Upstream> {
   detail::Scratch targets_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

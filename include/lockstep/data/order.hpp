@@ -17,7 +17,7 @@
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The first `count` items; -1 is all of them. After batch, items are batches.
 template <class Upstream>
@@ -353,4 +353,4 @@ class ShardDataset : public Transform<Upstream> {
   std::int64_t skip_;  ///< items before the next one
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Goes through the samples of a source in order.
 template <Source S>
@@ -534,7 +534,7 @@ template <Source S>
   return Pipeline<SourceStage<S>>(SourceStage<S>(std::move(source)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/pipeline.ipp"

@@ -4,7 +4,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/pipeline.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void check_read(const ReadRequest& request) {
   const std::size_t count = request.positions.size();
@@ -27,4 +27,4 @@ LOCKSTEP_INLINE void check_seek(bool has_begun, std::int64_t position) {
     throw Error(concat({"Pipeline: seek() needs a position of at least 0, got ", position}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

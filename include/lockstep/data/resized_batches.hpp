@@ -17,7 +17,7 @@
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The samples of a pass, in the dataset's order, as one stream that is cut into batches anew:
 /// `part` / `whole` of the dataset's batch size, rounded down, but at least one sample; the last of
@@ -92,7 +92,7 @@ class ResizedBatches {
   Scratch x_, y_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/resized_batches.ipp"

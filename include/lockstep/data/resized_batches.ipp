@@ -6,7 +6,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/resized_batches.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void ResizedBatches::begin(Iteration iteration) {
   iteration_ = iteration;
@@ -119,4 +119,4 @@ LOCKSTEP_INLINE void ResizedBatches::read(std::span<const std::size_t> positions
   read_pieces(positions, x, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -4,7 +4,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/sharding.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files,
                                                   int num_workers) {
@@ -35,4 +35,4 @@ LOCKSTEP_INLINE ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::i
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -19,7 +19,7 @@
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Grows when needed. Copies begin empty, so that an object that holds one is copyable and copies
@@ -330,7 +330,7 @@ void copy_features(TensorView<T> from, TensorView<T> to, std::size_t begin) noex
 void parts_numbered(ElementSpan samples, std::size_t number, ElementBatch& out);
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 LOCKSTEP_EXTERN(class std::vector<lockstep::Element>);
 

@@ -2,7 +2,7 @@
 
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::span<const Element> ElementSpan::parts_of(std::size_t i) const noexcept {
   return parts.empty() ? std::span<const Element>() : std::span<const Element>(parts[i]);
@@ -52,4 +52,4 @@ LOCKSTEP_INLINE void parts_numbered(ElementSpan samples, std::size_t number, Ele
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@ template <class Derived>
 class DenseBase;  // a caller with a matrix has the rest of Eigen
 }
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -269,7 +269,7 @@ LOCKSTEP_EXTERN_DOUBLE(void gather<double, float>(const Tensor<float>&,
                                                   TensorView<double>));
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/tensor.ipp"

@@ -6,7 +6,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE RowsAndExtents::RowsAndExtents(const std::vector<std::size_t>& shape,
                                                std::size_t size) {
@@ -56,4 +56,4 @@ LOCKSTEP_INLINE void throw_other_rows(const char* needed, const std::vector<std:
                           " ", things, " ", shape_text(shape)}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -20,7 +20,7 @@
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Sample i is row i of x, its target row i of y.
 template <class X, class Y = std::uint8_t>
@@ -206,4 +206,4 @@ template <class X, class Targets>
   return from_source(RaggedSlices<X, Y>(std::move(x), std::move(targets), true, options));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/stage.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// `size` samples, `stride` apart, become one of shape (size, sample shape): a Sequence. Windows
 /// begin `shift` samples apart (0: size, so that they do not overlap). A last one that would be
@@ -67,7 +67,7 @@ class Window {
   detail::Scratch target_;  ///< of one sample, with its weights
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/data/window.ipp"

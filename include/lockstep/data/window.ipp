@@ -8,7 +8,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE Window::Window(AnyStage upstream, std::int64_t size, std::int64_t shift,
                                std::int64_t stride)
@@ -110,4 +110,4 @@ LOCKSTEP_INLINE void Window::read(ElementSpan samples, TensorView<double> x, Ten
   read_parts(samples, x, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

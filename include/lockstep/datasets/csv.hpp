@@ -17,7 +17,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/files.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct CsvOptions {
   char separator = ',';
@@ -176,7 +176,7 @@ template <class Reader = CsvRecordsReader>
   return from_files(std::move(paths), Reader{std::move(options)});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/csv.ipp"

@@ -24,7 +24,7 @@
 #include "lockstep/datasets/detail/csv_scanner.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INLINE Vocabulary::Vocabulary(std::vector<std::string> texts) : texts_(std::move(texts)) {
   std::erase(texts_, std::string());
   std::sort(texts_.begin(), texts_.end());
@@ -253,4 +253,4 @@ LOCKSTEP_INLINE CsvRecords CsvRecordsReader::operator()(const std::string& path)
   return {path, options};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

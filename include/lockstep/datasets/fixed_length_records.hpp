@@ -16,7 +16,7 @@
 #include "lockstep/datasets/mapped_file.hpp"
 #include "lockstep/datasets/parsed_records.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct FixedLengthRecordsOptions {
   std::size_t record_bytes = 0;
@@ -77,7 +77,7 @@ template <class F>
   });
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/fixed_length_records.ipp"

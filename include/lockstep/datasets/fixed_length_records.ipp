@@ -4,7 +4,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/fixed_length_records.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE RecordFile::RecordFile(const std::string& path,
                                        const FixedLengthRecordsOptions& options)
@@ -27,4 +27,4 @@ LOCKSTEP_INLINE std::span<const std::uint8_t> RecordFile::operator[](std::size_t
   return records_.subspan(i * record_bytes_, record_bytes_);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -26,7 +26,7 @@
 #include <jpeglib.h>
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An image as it was decoded: rows of pixels of red, green and blue.
 struct DecodedImage {
@@ -283,7 +283,7 @@ struct DecodeImage {
 
 #endif
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/image_decoders.ipp"

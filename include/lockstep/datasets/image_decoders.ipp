@@ -4,7 +4,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/image_decoders.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void refuse_image(const std::string& path, std::initializer_list<TextPiece> why) {
   throw DataError(concat({"image ", path, ": ", concat(why)}));
@@ -29,4 +29,4 @@ LOCKSTEP_INLINE DecodedImage blank_image(const std::string& path, std::uint64_t 
   return image;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -20,7 +20,7 @@
 #include "lockstep/datasets/image_decoders.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The part of a folder that is read, where `validation_split` divides it.
 enum class ImageSubset : std::uint8_t { all, training, validation };
@@ -186,7 +186,7 @@ auto from_image_folder(const std::string&, const ImageFolderOptions& = {}) {
 
 #endif
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/image_folder.ipp"

@@ -14,7 +14,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/datasets/image_folder.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// ".jpg" of "a.JPG".
 LOCKSTEP_INLINE std::string lower_extension(const std::filesystem::path& path) {
@@ -246,4 +246,4 @@ LOCKSTEP_INLINE void resize_image(const DecodedImage& image, const ImageFolderOp
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -16,7 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 struct IdxContents {
@@ -102,7 +102,7 @@ struct ImageDataset {
 /// Use: `load_cifar10("cifar-10-batches-bin")`. Keras: `datasets.cifar10.load_data`.
 [[nodiscard]] ImageDataset load_cifar10(const std::string& directory);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/image_sets.ipp"

@@ -19,7 +19,7 @@
 #include <zlib.h>
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 [[noreturn]] LOCKSTEP_INLINE void idx_error(const std::string& path,
@@ -402,4 +402,4 @@ LOCKSTEP_INLINE ImageDataset load_cifar10(const std::string& directory) {
   return dataset;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The bytes of a file, which the system reads when they are looked at and may forget again. The
 /// file must not become shorter meanwhile. Any number of threads may read it.
@@ -35,7 +35,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/mapped_file.ipp"

@@ -14,7 +14,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline bool is_compressed_name(std::string_view path) {
   return path.ends_with(".gz") || path.ends_with(".bz2") || path.ends_with(".xz") ||
@@ -56,4 +56,4 @@ LOCKSTEP_INLINE MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

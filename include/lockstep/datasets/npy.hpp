@@ -17,7 +17,7 @@
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An array in a .npy file, or in an .npz file, of which the system reads the rows that are asked
 /// for: it may be larger than the memory. (An array in Fortran's order has its rows spread over the
@@ -100,7 +100,7 @@ template <class Made = NpySource>
   return from_source(Made(NpyArray(x)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/npy.ipp"

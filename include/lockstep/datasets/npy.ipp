@@ -17,7 +17,7 @@
 #include "lockstep/core/zip.hpp"
 #include "lockstep/datasets/npy.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -178,4 +178,4 @@ LOCKSTEP_INLINE void NpySource::read(std::span<const std::int64_t> indices, Tens
   if (y_ && !y.empty()) y_->read(indices, y);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "lockstep/data/stage.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The samples that `f(records[i], sample)` writes to sample.x and sample.y, a Sample<T> with T =
 /// float or double, or both. They are zero before.
@@ -62,4 +62,4 @@ class ParsedRecords {
   Scratch scratch_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

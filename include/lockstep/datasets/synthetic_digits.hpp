@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/datasets/image_sets.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Draws grey images of the digits 0 to 9, white on black as MNIST's: pen strokes with random
 /// rotation, shear, size, place, thickness, and jitter of every point; noise and short stray lines.
@@ -46,7 +46,7 @@ struct SyntheticDigitsOptions {
 /// Use: `make_synthetic_digits({.train = 1000, .test = 100})`. Keras: none.
 [[nodiscard]] ImageDataset make_synthetic_digits(SyntheticDigitsOptions options = {});
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/synthetic_digits.ipp"

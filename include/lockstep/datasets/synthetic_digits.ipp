@@ -13,7 +13,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail::digits {
 
 struct Point {
@@ -363,4 +363,4 @@ LOCKSTEP_INLINE ImageDataset make_synthetic_digits(SyntheticDigitsOptions option
   return {make(key.fold_in(0).value(), options.train), make(key.fold_in(1).value(), options.test)};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "lockstep/datasets/mapped_file.hpp"
 #include "lockstep/datasets/parsed_records.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The lines of a file, without their ends (LF or CR LF); a last one need not have an end. The
 /// system reads the parts of the file that are asked for; of each line, the place is kept. Copies
@@ -66,7 +66,7 @@ template <class F>
   });
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/text_lines.ipp"

@@ -4,7 +4,7 @@
 
 #include "lockstep/datasets/text_lines.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -33,4 +33,4 @@ LOCKSTEP_INLINE std::string_view LineFile::operator[](std::size_t i) const {
   return detail::line_from(file_->text(), static_cast<std::size_t>((*begins_)[i]));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "lockstep/data/files.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct TokenShardOptions {
   std::size_t sequence_length = 0;  ///< tokens of a sample
@@ -76,7 +76,7 @@ template <class Reader = TokenShardReader>
   return from_files(std::move(paths), Reader{options});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/datasets/token_shard.ipp"

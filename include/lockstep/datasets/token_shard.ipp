@@ -4,7 +4,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/token_shard.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE TokenShard::TokenShard(const std::string& path, TokenShardOptions options)
     : options_(options) {
@@ -65,4 +65,4 @@ LOCKSTEP_INLINE TokenShard TokenShardReader::operator()(const std::string& path)
   return {path, options};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -32,7 +32,7 @@
 //
 // Nothing in it depends on the number of sequences: each has the same bits alone as among others.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -253,4 +253,4 @@ LOCKSTEP_EXTERN_DOUBLE(void attention_backward<double>(const AttentionSize&,
                                                        const AttentionMasks<double>&,
                                                        const AttentionDropout&, double*, double*));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

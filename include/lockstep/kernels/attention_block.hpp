@@ -13,7 +13,7 @@
 // Scores and probabilities are [key][column]: a column belongs to one query, so that softmax works
 // down the columns and needs no sum over the lanes of a vector.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// to[f * columns + t] = factor * from[f * stride + t] for features f and t below `valid`, then
 /// zeros up to `columns`; for kernels::dispatch.
@@ -179,4 +179,4 @@ struct AttentionGradient {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

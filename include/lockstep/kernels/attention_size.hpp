@@ -10,7 +10,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/kernels/product_layout.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 struct AttentionSize {
   std::size_t samples = 0;
@@ -87,4 +87,4 @@ struct AttentionWork {
   return detail::AttentionWork(s).size();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

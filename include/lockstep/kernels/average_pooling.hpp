@@ -10,7 +10,7 @@
 #include "lockstep/kernels/pooling.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// y = the mean x of each window, or the sum, for kernels::dispatch; what lies outside the image
 /// does not count.
@@ -105,4 +105,4 @@ LOCKSTEP_KERNEL_INSTANCES(AveragePooling, false);
 LOCKSTEP_KERNEL_INSTANCES(AveragePoolingGradient, true);
 LOCKSTEP_KERNEL_INSTANCES(AveragePoolingGradient, false);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

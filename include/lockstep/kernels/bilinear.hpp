@@ -8,7 +8,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 struct BilinearSize {
   std::size_t height = 0, width = 0;  ///< of the small image
@@ -107,4 +107,4 @@ struct BilinearGradient {
 LOCKSTEP_KERNEL_INSTANCES(Bilinear);
 LOCKSTEP_KERNEL_INSTANCES(BilinearGradient);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -9,7 +9,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// mean[c] and squares[c] = sum of (x - mean[c])^2 over pixels and samples, for kernels::dispatch;
 /// the padding does not count. Zero where there are no samples.
@@ -66,4 +66,4 @@ struct ChannelMoments {
 
 LOCKSTEP_KERNEL_INSTANCES(ChannelMoments);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

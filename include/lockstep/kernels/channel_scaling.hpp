@@ -13,7 +13,7 @@
 #include "lockstep/kernels/vector.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -188,4 +188,4 @@ LOCKSTEP_KERNEL_INSTANCES(ScaleChannels);
 LOCKSTEP_KERNEL_INSTANCES(ChannelGradients);
 LOCKSTEP_KERNEL_INSTANCES(ChannelInputGradient);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

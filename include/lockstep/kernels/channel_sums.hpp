@@ -10,7 +10,7 @@
 #include "lockstep/kernels/vector.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Features in the order [pixel][channel], each with its samples, padded to `stride`, innermost.
 struct ChannelSize {
@@ -98,4 +98,4 @@ struct ChannelTotals {
 
 LOCKSTEP_KERNEL_INSTANCES(ChannelTotals);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -8,7 +8,7 @@
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// sums[j] += sum over i of from[i * panels.step + panels.offset(j)], for kernels::dispatch. Rows
 /// are padded to a multiple of 16.
@@ -38,4 +38,4 @@ struct ColumnSums {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

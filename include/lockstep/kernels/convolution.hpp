@@ -18,7 +18,7 @@
 // is a matter of shorter segments. With groups or gaps between the taps, there is a segment for
 // each tap.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -148,4 +148,4 @@ LOCKSTEP_EXTERN_DOUBLE(void convolution_input_gradient<double>(const Convolution
                                                                double*, const double*,
                                                                Finish<double>, bool));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

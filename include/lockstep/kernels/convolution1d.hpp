@@ -16,7 +16,7 @@
 // a dense layer, whatever the stride, the dilation and the padding. (Products on the sequences
 // themselves would start at odd addresses, and compute what lies across the borders of samples.)
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// The input is [channel][x_stride] with `steps` steps of each sample, the output
 /// [filter][y_stride] with `out_steps`; strides are multiples of 16. Weights: [tap][channel of a
@@ -197,4 +197,4 @@ LOCKSTEP_EXTERN_DOUBLE(void convolution1d_input_gradient<double>(const Convoluti
                                                                  const double*, const double*,
                                                                  double*, double*));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

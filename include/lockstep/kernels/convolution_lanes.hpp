@@ -10,7 +10,7 @@
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -259,4 +259,4 @@ void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x,
 }
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Channels and filters fall into `groups` of equal size; the filters of a group see the channels
 /// of the same group. Features are ordered (row, column, group, channel), weights are [kernel
@@ -100,4 +100,4 @@ struct TapLine {
   return line;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -20,7 +20,7 @@
 // cost more than the product; there the sums of all pixels are kept for each lane of the batch, and
 // lanes are added up at the end. Groups are treated one after the other.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Whether the sums of each lane are kept: whether they fit into the second-level cache, and the
 /// first besides x.
@@ -140,4 +140,4 @@ LOCKSTEP_EXTERN_DOUBLE(void convolution_weight_gradient<double>(const Convolutio
                                                                 const double*, const Delta<double>&,
                                                                 double*, double*, double*));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -13,7 +13,7 @@
 // Activations are [features][stride]: the batch, padded to `stride`, is innermost. Weights are
 // [inputs][units].
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 struct DenseSize {
   std::size_t inputs = 0;
@@ -94,4 +94,4 @@ LOCKSTEP_EXTERN_DOUBLE(void dense_bias_gradient<double>(const DenseSize&, const 
 LOCKSTEP_EXTERN_DOUBLE(void dense_weight_gradient<double>(const DenseSize&, const double*,
                                                           const double*, double*));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

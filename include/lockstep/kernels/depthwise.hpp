@@ -16,7 +16,7 @@
 // whole image: what lies under the kernel stays in the first-level cache then, and the rows that it
 // covers in the second.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -175,4 +175,4 @@ struct DepthwiseInputGradient {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -14,7 +14,7 @@
 // The sums of each lane are kept, for one block of channels at a time: first in registers, for a
 // few taps and the pixels of one row, then in scratch. Lanes are added up at the end.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Elements of scratch that DepthwiseWeightGradient needs: [filters of a block][taps + 1][lanes].
 [[nodiscard]] constexpr std::size_t depthwise_scratch(const ConvolutionSize& s) noexcept {
@@ -175,4 +175,4 @@ struct DepthwiseWeightGradient {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

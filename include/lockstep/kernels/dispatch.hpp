@@ -37,7 +37,7 @@
 #define LOCKSTEP_VECTOR_WIDTH(bits)
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -91,4 +91,4 @@ typename detail::KernelResult<F>::Type dispatch(const F& f) {
   return detail::run_baseline(f);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -9,7 +9,7 @@
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// to[d * stride + i] = table[ids[i] * width + d] for d below width and i below count, and zeros up
 /// to the stride; for kernels::dispatch. A vector of rows at a time is transposed in registers.
@@ -96,4 +96,4 @@ struct ScatterRows {
 LOCKSTEP_KERNEL_INSTANCES(GatherRows);
 LOCKSTEP_KERNEL_INSTANCES(ScatterRows);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

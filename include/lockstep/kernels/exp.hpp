@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -136,4 +136,4 @@ LOCKSTEP_KERNEL Pack<T, Bytes> tanh(const Pack<T, Bytes>& x) {
   return select(magnitude < P(T(0.625)), small, select(x < P(T(0)), -large, large));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

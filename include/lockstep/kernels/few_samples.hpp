@@ -15,7 +15,7 @@
 // weights are read in the order in which they lie. Each sum has the order of the kernels for
 // batches (see product.hpp), and so the same bits.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -251,4 +251,4 @@ struct ConvolutionOfFew {
 LOCKSTEP_KERNEL_INSTANCES(DenseOfFew);
 LOCKSTEP_KERNEL_INSTANCES(ConvolutionOfFew);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

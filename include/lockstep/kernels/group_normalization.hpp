@@ -19,7 +19,7 @@
 // enough to be read from the second-level cache when it is needed again. Sums have two levels, in
 // registers over `run` values and then over these, so that they may be of type T.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -271,4 +271,4 @@ struct GroupNormalizationGradient {
 LOCKSTEP_KERNEL_INSTANCES(GroupNormalization);
 LOCKSTEP_KERNEL_INSTANCES(GroupNormalizationGradient);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

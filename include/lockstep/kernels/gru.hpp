@@ -16,7 +16,7 @@
 //                                   hh = a(h gate + (s(r) h) U)      reset before it
 // Recurrence::inner is q, then its gradient; or s(r) h. It is at the columns of the step.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -248,4 +248,4 @@ LOCKSTEP_GRU_INSTANCES(LOCKSTEP_EXTERN_DOUBLE, double, true);
 LOCKSTEP_GRU_INSTANCES(LOCKSTEP_EXTERN_DOUBLE, double, false);
 #undef LOCKSTEP_GRU_INSTANCES
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

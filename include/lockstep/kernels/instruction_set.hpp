@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Levels of instruction sets, lowest first. Results depend on the level, so all ranks use the
 /// lowest that one of them has.
@@ -69,7 +69,7 @@ struct Avx512 {
 void set_instruction_set(InstructionSet level);
 
 }  // namespace kernels
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/kernels/instruction_set.ipp"

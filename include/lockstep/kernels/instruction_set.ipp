@@ -6,7 +6,7 @@
 
 #include "lockstep/kernels/instruction_set.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 LOCKSTEP_INLINE InstructionSet supported_instruction_set() noexcept {
 #if defined(__x86_64__)
@@ -59,4 +59,4 @@ LOCKSTEP_INLINE void set_instruction_set(InstructionSet level) {
   detail::instruction_set_in_force().store(level, std::memory_order_relaxed);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -16,7 +16,7 @@
 // (1 / sqrt(variance + epsilon)) are arrays of [pixels][stride]: one of each for every pixel of
 // every sample. gamma and beta may be null: then they are one and zero.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -225,4 +225,4 @@ LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationSums, false);
 LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationInputGradient, true);
 LOCKSTEP_KERNEL_INSTANCES(LayerNormalizationInputGradient, false);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

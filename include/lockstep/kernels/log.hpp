@@ -8,7 +8,7 @@
 #include "lockstep/kernels/exp.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// ln(1 + x) for x from 0 to 1, with a relative error below 3 ulp (float: 3.6e-7, double: 6.7e-16).
 /// NaN stays NaN. It is 2 artanh(s) with s = x / (2 + x), and (artanh(s) / s - 1) / s^2 is a
@@ -30,4 +30,4 @@ LOCKSTEP_KERNEL Pack<T, Bytes> log1p(const Pack<T, Bytes>& x) {
   return multiply_add(series * square, twice, twice);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

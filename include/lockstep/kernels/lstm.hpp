@@ -14,7 +14,7 @@
 //   c' = s(f) c + s(i) a(c gate),  h' = s(o) a(c').
 // Recurrence::inner is c, with the state before the first step as `states` has it.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -169,4 +169,4 @@ LOCKSTEP_EXTERN_DOUBLE(void lstm_forward<double>(const Recurrence<double>&));
 LOCKSTEP_EXTERN(void lstm_backward<float>(const Recurrence<float>&));
 LOCKSTEP_EXTERN_DOUBLE(void lstm_backward<double>(const Recurrence<double>&));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -10,7 +10,7 @@
 #include "lockstep/kernels/pooling.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// y = the largest x of each window, for kernels::dispatch; NaN where one of them is NaN.
 template <class T>
@@ -114,4 +114,4 @@ struct MaxPoolingGradient {
 LOCKSTEP_KERNEL_INSTANCES(MaxPooling);
 LOCKSTEP_KERNEL_INSTANCES(MaxPoolingGradient);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -8,7 +8,7 @@
 #include "lockstep/kernels/exp.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 template <class P>
 struct NormalDistribution {
@@ -54,4 +54,4 @@ LOCKSTEP_KERNEL NormalDistribution<Pack<T, Bytes>> normal_distribution(const Pac
   return {bell * P(T(0.39894228040143267794)), select(x < P(T(0)), tail, P(T(1)) - tail)};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

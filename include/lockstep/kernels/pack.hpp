@@ -16,7 +16,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Bytes / sizeof(T) elements of T. Scalars convert to it (all lanes equal). Comparisons give a
 /// Mask, for `select`. (A class and not the bare vector, so that operations can return it by value:
@@ -113,4 +113,4 @@ struct Pack {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

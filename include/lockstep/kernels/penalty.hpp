@@ -8,7 +8,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sweep.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// The penalty of n values.
 template <class T>
@@ -41,4 +41,4 @@ void add_penalty_gradient(const Regularizer& regularizer, double scale, std::siz
       gradient, values);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -10,7 +10,7 @@
 // All channels and samples of a pixel lie one after the other, and pooling treats them alike: a
 // window is a number of runs of memory of equal length, one for each of its pixels.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 struct PoolingSize {
   std::size_t height = 0, width = 0;  ///< input
@@ -44,4 +44,4 @@ LOCKSTEP_KERNEL void for_each_window(const PoolingSize& s, const F& f) {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -8,7 +8,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Sequences in [feature][stride], those of one sample after those of another, beside an array
 /// [feature][step] of one number for each position.
@@ -72,4 +72,4 @@ struct SumPositions {
 LOCKSTEP_KERNEL_INSTANCES(AddPositions);
 LOCKSTEP_KERNEL_INSTANCES(SumPositions);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -12,7 +12,7 @@
 #include "lockstep/kernels/product_layout.hpp"
 #include "lockstep/kernels/tile.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// C = finish(onto + sum over segments of A * B), for kernels::dispatch. One function for all
 /// products and convolutions, so that a program has three copies of it (for each element type) and
@@ -386,4 +386,4 @@ LOCKSTEP_EXTERN_DOUBLE(void multiply_blocks<double>(const Target<double>&, const
                                                     const double*, std::size_t, const Steps&,
                                                     const Onto<double>&, Finish<double>));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Rows of B (one register tile wide) that stay in the first-level cache while all rows of A pass
 /// by, hence the number of summands that are added up in registers before they are added to C. Part
@@ -84,4 +84,4 @@ struct Finish {
   bool masks = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

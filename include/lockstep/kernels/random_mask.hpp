@@ -11,7 +11,7 @@
 #include "lockstep/kernels/philox.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// to[f * stride + sample] = scale where number f of RandomStream(keys[sample]) is at least
 /// `threshold`, else 0, for features f in [0, features) and batch_multiple samples, for
@@ -51,4 +51,4 @@ struct RandomMask {
 
 LOCKSTEP_KERNEL_INSTANCES(RandomMask);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -16,7 +16,7 @@
 #include "lockstep/kernels/philox.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -101,4 +101,4 @@ struct RandomNormal {
 
 LOCKSTEP_KERNEL_INSTANCES(RandomNormal);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -17,7 +17,7 @@
 // what one step reads and writes lies in a few runs of memory. Arrays of states have one step more
 // than there are: the state before the first, which is zero.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// What a recurrence does with the inputs of its gates: value(x), and gradient(dy, y), which is dy
 /// times the derivative where the value is y (0 where dy is 0). The values of one that `is_bounded`
@@ -339,4 +339,4 @@ void recurrent_input_gradient(const Recurrence<T>& r, T* to, bool onto) {
                        {onto, nullptr}, {});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -8,7 +8,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// y = factors * x, for kernels::dispatch; x and y are [feature][stride] with the steps of a sample
 /// one after the other, factors are [feature][batch]. The padding of y becomes zero.
@@ -43,4 +43,4 @@ struct ScaleSequences {
 
 LOCKSTEP_KERNEL_INSTANCES(ScaleSequences);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

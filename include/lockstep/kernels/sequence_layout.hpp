@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// A batch of sequences. By rows, token t of sample s is row s * positions + t of each feature; by
 /// samples, each value of a sample is a feature of its own, number t * features + feature.
@@ -63,4 +63,4 @@ LOCKSTEP_EXTERN_DOUBLE(void rows_to_samples<double>(const SequenceLayout&, const
 LOCKSTEP_EXTERN(void samples_to_rows<float>(const SequenceLayout&, const float*, float*));
 LOCKSTEP_EXTERN_DOUBLE(void samples_to_rows<double>(const SequenceLayout&, const double*, double*));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Sequences of `from_steps` and of `to_steps` steps, in [feature][stride].
 struct ShiftSize {
@@ -31,4 +31,4 @@ void shift_sequences(const ShiftSize& s, const T* from, T* to) {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -11,7 +11,7 @@
 
 // h' = a(gate), with one gate and a = Activation (tanh). Recurrence::inner is not used.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -108,4 +108,4 @@ LOCKSTEP_EXTERN_DOUBLE(void simple_rnn_forward<double>(const Recurrence<double>&
 LOCKSTEP_EXTERN(void simple_rnn_backward<float>(const Recurrence<float>&));
 LOCKSTEP_EXTERN_DOUBLE(void simple_rnn_backward<double>(const Recurrence<double>&));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

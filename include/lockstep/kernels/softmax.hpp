@@ -9,7 +9,7 @@
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// y_c = exp(x_c) / sum over the group's features of exp(x), for kernels::dispatch. Computed from
 /// x - max x, with the kernels' exponential, as the last bit of the standard library's may differ
@@ -75,4 +75,4 @@ struct SoftmaxGradient {
 LOCKSTEP_KERNEL_INSTANCES(Softmax);
 LOCKSTEP_KERNEL_INSTANCES(SoftmaxGradient);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -8,7 +8,7 @@
 #include "lockstep/kernels/exp.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// The bits of Softmax for one group, for kernels::dispatch. Memory is gone through in its order,
 /// feature by feature, while the sums of all samples stay in the first-level cache: twice as fast
@@ -53,4 +53,4 @@ struct SoftmaxRows {
 
 LOCKSTEP_KERNEL_INSTANCES(SoftmaxRows);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -7,7 +7,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -65,4 +65,4 @@ void sum_to_all(T* const* arrays, std::size_t count, std::size_t n) {
   });
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

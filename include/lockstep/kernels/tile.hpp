@@ -11,7 +11,7 @@
 // delta. Elements of A are read one by one and broadcast. Each element of C is the sum of its
 // segments in order, each of them k by k, whatever the size of the tile that it falls in.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// A run of k: A(m, k) = a[m * row_step + k * a_step], row k of B starts at b + k * b_step. (The
 /// steps are the product's.)
@@ -118,4 +118,4 @@ LOCKSTEP_KERNEL void for_each_tile_column(std::size_t columns, const F& f) {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

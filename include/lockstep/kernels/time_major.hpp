@@ -10,7 +10,7 @@
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// A batch of sequences in two layouts. By tokens, as layers see it: [feature][sample][step]. By
 /// time: [feature][step][sample] for pools, [step][feature][sample] for recurrences, where the
@@ -176,4 +176,4 @@ LOCKSTEP_EXTERN(void from_time_major<float>(const TimeMajor<float>&, const float
 LOCKSTEP_EXTERN_DOUBLE(void from_time_major<double>(const TimeMajor<double>&, const double*,
                                                     double*, Merge));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

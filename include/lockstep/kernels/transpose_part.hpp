@@ -8,7 +8,7 @@
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// to[j * to_step + i] = from[i * from_step + j] for rows i and columns j of `from`, for
 /// kernels::dispatch. Rows of `to` are filled up with zeros to to_columns elements. Nothing else is
@@ -49,4 +49,4 @@ struct TransposePart {
 
 LOCKSTEP_KERNEL_INSTANCES(TransposePart);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -13,7 +13,7 @@
 // (a translation unit compiles in seconds), its types follow the target attribute of the function
 // that they are inlined into, and it works on every architecture that g++ and clang++ know.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// The vector types of element T that fill one register of Bytes bytes.
 template <class T, std::size_t Bytes>
@@ -93,4 +93,4 @@ LOCKSTEP_KERNEL T sum_of_lanes(const V& v) {
   return values[0];
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

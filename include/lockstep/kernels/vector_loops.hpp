@@ -8,7 +8,7 @@
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Calls `f.template operator()<Vectors>(i)` for pieces of Vectors vectors from element i on, which
 /// cover n elements (a multiple of a vector).
@@ -77,4 +77,4 @@ LOCKSTEP_KERNEL void for_each_group(const GroupSize& s, const F& f) {
       f(group * s.features * s.stride + sample, group * s.stride + sample);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -7,7 +7,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// y[sample] = sum over steps of weights * x, for kernels::dispatch; x and weights are
 /// [step][batch]. A value whose weight is zero does not count, even if it is no number.
@@ -56,4 +56,4 @@ struct WeightedSumGradient {
 LOCKSTEP_KERNEL_INSTANCES(WeightedSum);
 LOCKSTEP_KERNEL_INSTANCES(WeightedSumGradient);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

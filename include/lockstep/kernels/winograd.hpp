@@ -13,7 +13,7 @@
 #include "lockstep/kernels/vector.hpp"
 #include "lockstep/kernels/winograd_transform.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// A row of tiles of 2 x 2 outputs, for kernels::dispatch.
 template <class T>
@@ -187,4 +187,4 @@ LOCKSTEP_EXTERN_DOUBLE(void winograd_forward<double>(const ConvolutionSize&, con
 LOCKSTEP_EXTERN_DOUBLE(void winograd_input_gradient<double>(const ConvolutionSize&, const double*,
                                                             const double*, double*, double*, bool));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -18,7 +18,7 @@
 // channels; each of the four outputs is a sum of some of the 16 results. No factor in these
 // transformations is larger than 1, so that rounding errors are about those of a plain sum.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Whether Winograd's algorithm is used: where it takes at most three quarters of the
 /// multiplications, and there are enough channels and filters for the transformations to pay.
@@ -220,4 +220,4 @@ struct WinogradWeights {
 };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

@@ -20,7 +20,7 @@
 // tile, 2 x 2, are transformed to 16 numbers as well, and 16 sums of products over all tiles and
 // samples are kept until the end.
 
-namespace lockstep::inline LOCKSTEP_ABI::kernels {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
@@ -252,4 +252,4 @@ LOCKSTEP_EXTERN_DOUBLE(void winograd_weight_gradient<double>(const ConvolutionSi
                                                              const Delta<double>&, double*, double*,
                                                              double*));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
+}}}  // namespace lockstep::kernels

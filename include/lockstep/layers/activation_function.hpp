@@ -12,7 +12,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/kernels/transpose.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An activation function y = value(x), element by element.
 ///
@@ -150,7 +150,7 @@ inline constexpr bool ends_linearly =
     requires { requires is_identity<typename L::OutputActivation>; };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 /// In namespace lockstep: the loops of an activation function are compiled once in the library.
 #define LOCKSTEP_ACTIVATION_INSTANCES(A)                                                           \

@@ -18,7 +18,7 @@
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// y = max(x, 0).
 /// Use: `Dense<10, ReLU>`. Keras: `activation="relu"`.
@@ -448,4 +448,4 @@ struct Softmax {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

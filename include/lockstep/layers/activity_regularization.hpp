@@ -12,7 +12,7 @@
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// y = x, for samples of any shape: `ActivityRegularization<L2{1e-4}>` after a layer. The penalty
 /// of all values of a sample, in the mean over the samples, is added to the loss, in training and
@@ -52,4 +52,4 @@ struct ActivityRegularization {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

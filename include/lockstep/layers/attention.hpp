@@ -20,7 +20,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/random_factors.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of MultiHeadAttention and CrossAttention; the defaults are Keras's.
 struct MultiHeadAttentionOptions {
@@ -375,4 +375,4 @@ struct MultiHeadAttention {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// A number of values and two figures for each channel, one after the other, so that one reduction
@@ -351,4 +351,4 @@ struct BatchNormalization {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

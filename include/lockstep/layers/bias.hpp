@@ -7,7 +7,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <bool UseBias>
 consteval auto kernel_and_bias(const Variable& kernel, const Variable& bias) {
@@ -26,4 +26,4 @@ T* bias(Slices<T> slices) {
     return nullptr;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

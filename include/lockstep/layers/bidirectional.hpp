@@ -18,7 +18,7 @@
 #include "lockstep/layers/recurrent.hpp"
 #include "lockstep/layers/rnn.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What Bidirectional makes of the outputs of both directions: one after the other, or their sum,
 /// product or mean.
@@ -219,4 +219,4 @@ struct Bidirectional {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The last dimension of a Shape.
 template <class In>
@@ -72,4 +72,4 @@ void set_scale_and_center(std::span<const std::span<T>> gradients, std::size_t c
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

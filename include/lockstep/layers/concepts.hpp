@@ -11,7 +11,7 @@
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A layer says what it is called (Keras's snake_case class name; the model numbers repeated
 /// names).
@@ -223,4 +223,4 @@ concept ContainerLayer = NamedLayer<L> && SequenceLayer<L> && requires {
   L::template layers<In>;  // (clang++ 14 does not deduce its type here)
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

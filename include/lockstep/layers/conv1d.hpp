@@ -17,7 +17,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of Conv1D; the defaults are Keras's.
 struct Conv1DOptions {
@@ -168,4 +168,4 @@ struct Conv1D {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -24,7 +24,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// How a kernel slides over an image.
@@ -570,4 +570,4 @@ struct SeparableConv2D {
   };
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -25,7 +25,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The rows and columns at the end of the output that Conv2DTranspose adds to those that its
 /// windows cover, less than the stride: a number for both or {rows, columns}.
@@ -229,4 +229,4 @@ struct Conv2DTranspose {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -18,7 +18,7 @@
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of Dense; the defaults are Keras's.
 struct DenseOptions {
@@ -155,4 +155,4 @@ struct Dense {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "lockstep/layers/random_factors.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -246,4 +246,4 @@ struct GaussianNoise {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -24,7 +24,7 @@
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of Embedding; the defaults are Keras's.
 struct EmbeddingOptions {
@@ -221,4 +221,4 @@ struct PositionEmbedding {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

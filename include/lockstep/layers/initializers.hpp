@@ -14,7 +14,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/variable.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Columns of `length` elements, one after the other.
@@ -233,7 +233,7 @@ inline constexpr Initializer lecun_uniform = VarianceScaling{.distribution = Dis
 /// Truncated normal with standard deviation sqrt(1 / fan_in). For SELU.
 inline constexpr Initializer lecun_normal = VarianceScaling{};
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/layers/initializers.ipp"

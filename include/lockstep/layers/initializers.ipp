@@ -6,7 +6,7 @@
 
 #include "lockstep/layers/initializers.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void reflect(std::size_t n, const double* v, double* x) {
   const double square = std::inner_product(v, v + n, v, 0.0);
@@ -69,4 +69,4 @@ LOCKSTEP_INLINE void fill_identity(RandomStream&, const InitialArray& array,
     array.values[i * array.shape[1] + i] = gain.first;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -8,7 +8,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The first layer of a model: the shape of one sample, e.g. Input<28, 28>. It computes nothing.
 /// Use: `Input<28, 28>`: Shape<28, 28> -> Shape<28, 28>.
@@ -39,4 +39,4 @@ struct Identity {
   using Output = In;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -6,7 +6,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 template <std::size_t Position, class In>
@@ -70,4 +70,4 @@ concept InputWithRoomFor = detail::has_room_for<Position, In, Kernel>;
 template <std::size_t Position, class In, std::size_t Groups>
 concept InputOfChannelGroups = detail::has_channel_groups<Position, In, Groups>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A layer at its place in a model: what names, files and summary() need, without the layer's type.
 /// All spans refer to constants.
@@ -32,4 +32,4 @@ struct VariablePlace {
   friend bool operator==(const VariablePlace&, const VariablePlace&) = default;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// The groups of channels of a Sequence In, over all positions of each sample. `statistics` holds
@@ -376,4 +376,4 @@ struct GroupNormalization {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

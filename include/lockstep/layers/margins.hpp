@@ -14,7 +14,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Rows and columns around an image, as a template argument: `2` on all sides, `{1, 2}` above and
 /// below, left and right, `{top, bottom, left, right}`.
@@ -244,4 +244,4 @@ struct Cropping2D {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

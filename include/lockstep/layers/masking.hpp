@@ -12,7 +12,7 @@
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A number as a template argument. (A class, because clang++ 14 takes no bare floating-point
 /// number there.)
@@ -85,4 +85,4 @@ struct Masking {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

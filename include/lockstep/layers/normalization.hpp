@@ -18,7 +18,7 @@
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 /// A value for each channel that no step changes.
@@ -104,4 +104,4 @@ struct Normalization {
   };
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -3,7 +3,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// (A class, because clang++ 14 takes no bare floating-point number there.)
 struct Number {
@@ -11,4 +11,4 @@ struct Number {
   constexpr Number(double number) : value(number) {}
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

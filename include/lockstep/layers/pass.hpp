@@ -10,7 +10,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The arrays of a layer's variables, in the order in which the layer declares them; each is
 /// contiguous, in canonical layout, aligned to 64 bytes.
@@ -75,4 +75,4 @@ struct BackwardPass {
   bool adds_to_dx = false;      ///< of one with adds_to_dx: dx holds what its gradient is added to
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

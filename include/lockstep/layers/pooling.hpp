@@ -15,7 +15,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of MaxPooling2D and AveragePooling2D: `MaxPooling2D<3,
 /// PoolingOptions{.stride = 2}>`.
@@ -202,4 +202,4 @@ struct GlobalAveragePooling2D
   static constexpr std::string_view class_name = "GlobalAveragePooling2D";
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -17,7 +17,7 @@
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of MaxPooling1D and AveragePooling1D.
 struct Pooling1DOptions {
@@ -270,4 +270,4 @@ struct GlobalAveragePooling1D {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -17,7 +17,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A probability as a template argument. (A class, because clang++ 14 takes no bare floating-point
 /// number there.)
@@ -129,4 +129,4 @@ struct RandomFactorLayer {
 };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -24,7 +24,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/random_factors.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What is known of a recurrent layer at compile time.
 struct RecurrentLayout {
@@ -443,4 +443,4 @@ struct RecurrentLayer {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/layers/number.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// y = x * Scale + Offset, for samples of any shape: `Rescaling<1.0 / 127.5, -1.0>` takes bytes to
 /// [-1, 1].
@@ -50,4 +50,4 @@ struct Rescaling {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 template <class S, class T, class U>
@@ -306,4 +306,4 @@ struct Slice {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/recurrent.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of SimpleRNN; the defaults are Keras's.
 struct SimpleRNNOptions {
@@ -264,4 +264,4 @@ struct LSTM
   using AnnouncesGradients = LSTM;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

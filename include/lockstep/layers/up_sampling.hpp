@@ -17,7 +17,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Each token of a Sequence<T, features> Size times, one after the other. The mask ends here.
 /// Use: `UpSampling1D<2>`: Sequence<10, 4> -> Sequence<20, 4>.
@@ -152,4 +152,4 @@ struct UpSampling2D {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

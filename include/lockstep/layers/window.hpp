@@ -9,7 +9,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/input_checks.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An extent for both dimensions (`3`) or for each (`Extent2D{3, 5}`: height, width), as a template
 /// argument.
@@ -90,4 +90,4 @@ consteval bool check_sequence_window() {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A loss says how many target values it needs for each sample, given the model's output shape.
 template <class L, class Out>
@@ -111,4 +111,4 @@ struct NoLoss {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -20,7 +20,7 @@
 #include "lockstep/losses/elementwise_loss.hpp"
 #include "lockstep/losses/labels.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What a loss needs of some samples: the log of the sum of exponentials is log(sum) + largest.
 template <class T>
@@ -47,9 +47,9 @@ void softmax_block(TensorView<const T> logits, TensorView<T> softmax, std::size_
       .factors = factors});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 /// Mean over the outputs of a sample of the cross-entropy of a target y in [0, 1] and a score, in
 /// nats; Keras's formulas. Smoothed targets are s = y (1 - label_smoothing) + label_smoothing / 2.
 ///
@@ -411,7 +411,7 @@ inline auto CategoricalFocalCrossentropy::term(double q, double target) const ->
   return {focus * entropy, q >= low && q <= high ? slope : 0.0};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/losses/crossentropies.ipp"

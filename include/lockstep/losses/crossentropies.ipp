@@ -5,7 +5,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::string BinaryCrossentropy::description() const {
   return describe(name, {{"from_logits", from_logits}, {"label_smoothing", label_smoothing}});
@@ -272,4 +272,4 @@ void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions,
 LOCKSTEP_INSTANCE(detail::LossCompute<LOCKSTEP_REAL> SparseCategoricalCrossentropy::compute);
 LOCKSTEP_INSTANCE(bool SparseCategoricalCrossentropy::ignore(TensorView<const LOCKSTEP_REAL>,
                                                              std::span<LOCKSTEP_REAL>) const);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What one output adds to the loss of its row, and the derivative by the prediction.
 struct LossTerm {
@@ -65,4 +65,4 @@ struct MeanOverOutputs {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

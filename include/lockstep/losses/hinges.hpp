@@ -13,7 +13,7 @@
 #include "lockstep/losses/elementwise_loss.hpp"
 #include "lockstep/losses/labels.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Mean over the outputs of a row of max(1 - y p, 0), for predictions p and targets y of -1 and 1.
 /// A target of 0 means -1, so that 0 and 1 may be given. (Keras does so only in batches that hold
@@ -85,4 +85,4 @@ void CategoricalHinge::compute(TensorView<const T> predictions, TensorView<const
   if (!gradient.empty()) gradient.clear_padding();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

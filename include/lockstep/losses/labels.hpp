@@ -12,7 +12,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a loss throws: row number of the batch, and what is wrong with its target.
 using BadTarget = BadSample;
@@ -54,4 +54,4 @@ void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

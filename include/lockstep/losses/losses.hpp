@@ -17,7 +17,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/losses/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A loss of the outputs [Begin, End) of a row; made by output_loss, a part of Losses.
 template <std::size_t Begin, std::size_t End, class L>
@@ -153,4 +153,4 @@ class Losses {
   std::tuple<Parts...> parts_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

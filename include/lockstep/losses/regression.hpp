@@ -15,7 +15,7 @@
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/elementwise_loss.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Mean over the outputs of a sample of (prediction - target)^2, for targets of the output's shape.
 /// The gradient is 2 (prediction - target) / outputs.
@@ -184,7 +184,7 @@ void CosineSimilarity::compute(TensorView<const T> predictions, TensorView<const
   if (!gradient.empty()) gradient.clear_padding();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/losses/regression.ipp"

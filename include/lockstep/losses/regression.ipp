@@ -8,7 +8,7 @@
 #include "lockstep/losses/elementwise_loss.hpp"
 #include "lockstep/losses/regression.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 template <class T>
 void MeanSquaredError::compute(TensorView<const T> predictions, TensorView<const T> targets,
@@ -51,4 +51,4 @@ void Huber::compute(TensorView<const T> predictions, TensorView<const T> targets
 }
 
 LOCKSTEP_INSTANCE(detail::LossCompute<LOCKSTEP_REAL> Huber::compute);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

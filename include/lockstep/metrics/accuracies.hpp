@@ -15,7 +15,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The share of samples that are classified rightly, in [0, 1]. What is right depends on the
 /// widths, as when Keras is given the name "accuracy":
@@ -161,7 +161,7 @@ using TopKCategoricalAccuracy = detail::TopKAccuracy<false>;
 /// Use: `SparseTopKCategoricalAccuracy{.k = 3}`.
 using SparseTopKCategoricalAccuracy = detail::TopKAccuracy<true>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/metrics/accuracies.ipp"

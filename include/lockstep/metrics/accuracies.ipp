@@ -7,7 +7,7 @@
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 template <class T>
 void Accuracy::update(TensorView<const T> predictions, TensorView<const T> targets,
@@ -96,4 +96,4 @@ void detail::ClassAccuracy<IsSparse>::update(TensorView<const T> predictions,
 LOCKSTEP_INSTANCE(detail::MetricUpdate<LOCKSTEP_REAL> CategoricalAccuracy::update);
 LOCKSTEP_INSTANCE(detail::MetricUpdate<LOCKSTEP_REAL> SparseCategoricalAccuracy::update);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

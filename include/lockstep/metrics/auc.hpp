@@ -17,7 +17,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What an area lies under.
 enum class AUCCurve {
@@ -241,4 +241,4 @@ inline std::size_t AUC::last_threshold_below(double score) const {
   return place > 0 ? static_cast<std::size_t>(place) : 0;  // (0 for NaN)
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

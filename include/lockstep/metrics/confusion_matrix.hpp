@@ -23,7 +23,7 @@ template <class Scalar, int Rows, int Columns, int Options, int MostRows, int Mo
 class Matrix;  // a caller of matrix() has the rest of Eigen
 }
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Counts of (class, predicted class), tf.math.confusion_matrix over a whole pass and all ranks.
 /// The class is a label or the place of the largest target; the predicted one is the place of the
@@ -184,4 +184,4 @@ inline std::size_t MeanIoU::side_of(std::span<const double> state) {
   return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

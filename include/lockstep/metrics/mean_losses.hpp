@@ -21,7 +21,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Memory of the calling thread for the losses of a batch and their weights, kept for its next
@@ -121,11 +121,11 @@ struct MeanLoss {
 template <class L>
 MeanLoss(L) -> MeanLoss<L>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 /// Metrics that have the name of a loss. Options go to the loss:
 /// `metrics::BinaryCrossentropy{.loss = {.from_logits = true}}`.
-namespace lockstep::inline LOCKSTEP_ABI::metrics {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace metrics {
 
 using BinaryCrossentropy = MeanLoss<lockstep::BinaryCrossentropy>;
 using CategoricalCrossentropy = MeanLoss<lockstep::CategoricalCrossentropy>;
@@ -159,9 +159,9 @@ struct CosineSimilarity {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::metrics
+}}}  // namespace lockstep::metrics
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The root of the mean of (prediction - target)^2 over all outputs of all rows.
 /// Use: `RootMeanSquaredError{}`.
@@ -230,4 +230,4 @@ inline MeanLoss<SparseCategoricalCrossentropy> Perplexity::mean() const {
   return {.loss = {.from_logits = from_logits, .ignore_class = mask_token_id}};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Throws DataError: "AUC: the model has 3 outputs and the data 1 target value per sample; expected
 /// as many".
@@ -128,7 +128,7 @@ template <class V>
 /// for a weighted metric, and else the name with a number ("auc_1"), as in Keras.
 void add_metric_name(std::vector<std::string>& names, std::string_view name, bool is_weighted);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/metrics/metric_rows.ipp"

@@ -4,7 +4,7 @@
 
 #include "lockstep/metrics/metric_rows.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::string describe_metric(std::string_view name,
                                             std::initializer_list<MetricOption> options) {
@@ -30,4 +30,4 @@ LOCKSTEP_INLINE void add_metric_name(std::vector<std::string>& names, std::strin
   names.push_back(std::move(key));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -14,7 +14,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How the scores of several outputs become one.
 enum class ClassAggregation {
@@ -101,4 +101,4 @@ void R2Score::update(TensorView<const T> predictions, TensorView<const T> target
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

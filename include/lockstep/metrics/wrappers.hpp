@@ -14,7 +14,7 @@
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The features [begin, end) of a row.
 struct FeatureRange {
@@ -134,4 +134,4 @@ struct Weighted {
 template <class M>
 Weighted(M) -> Weighted<M>;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

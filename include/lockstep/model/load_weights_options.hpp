@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How a file lays out its arrays, and what it calls them.
 enum class WeightsLayout {
@@ -54,4 +54,4 @@ struct LoadedWeights {
   bool optimizer_state = false;  ///< that of Keras's file was taken, too
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

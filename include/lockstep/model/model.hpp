@@ -43,7 +43,7 @@
 #include "lockstep/training/loops.hpp"
 #include "lockstep/training/named_arrays.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What a Tensor can be made of.
 template <class X>
@@ -106,9 +106,9 @@ template <class X, class Y>
   return part(0, train, options.shuffle && train > 1 ? train : 1, batch);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What compile may be told beyond what is a type.
 struct CompileOptions {
@@ -121,9 +121,9 @@ struct CompileOptions {
   Synchronization synchronization = {};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class>
 inline constexpr bool no_call = false;
@@ -197,9 +197,9 @@ struct OtherCall {
             bool = BracesSentence<Number>::said);
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// One variable, as get_weights gives it.
 template <class T>
@@ -742,4 +742,4 @@ auto compile(const S&&, Rest&&...) {
   return 0;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

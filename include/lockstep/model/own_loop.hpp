@@ -30,7 +30,7 @@
 // everywhere. Anything else is agreed by OwnLoops::reduce. Files are written between two run(), or
 // within one by replica.team_lead(f), where the first replica calls f and the others wait.
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What Model::on does.
 template <class Model>
@@ -78,4 +78,4 @@ struct OnReplica {
   };
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

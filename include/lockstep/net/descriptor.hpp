@@ -12,7 +12,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Owns a file descriptor, which no child inherits unless it is told to.
@@ -92,4 +92,4 @@ class KeptPort {
   detail::Descriptor kept_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "lockstep/net/rare_log.hpp"
 #include "lockstep/net/socket.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// How many callers may wait to be taken, by default.
 inline constexpr int usual_backlog = 1024;
@@ -172,4 +172,4 @@ class ListeningSocket {
   bool has_complained_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

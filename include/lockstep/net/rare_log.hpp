@@ -10,7 +10,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A process that waits says so each time this interval has passed.
 inline constexpr std::chrono::seconds report_interval{5};
@@ -57,4 +57,4 @@ class RareLog {
   std::string last_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

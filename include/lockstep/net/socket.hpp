@@ -24,7 +24,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // --- names ---------------------------------------------------------------------------------------
 
@@ -218,4 +218,4 @@ inline void keep_alive(int socket, int idle, int interval) noexcept {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -21,7 +21,7 @@
 // temporary memory: the gradient of one output; a gradient of the input; that of the branch that
 // runs.
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline constexpr std::size_t max_branches = 16;
 
@@ -345,4 +345,4 @@ LOCKSTEP_EXTERN_DOUBLE(void run_branches_backward<double>(std::span<const Branch
                                                           const MergeCalls<double>&,
                                                           const BackwardPass<double>&));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

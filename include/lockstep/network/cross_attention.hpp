@@ -21,7 +21,7 @@
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -197,4 +197,4 @@ struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBran
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

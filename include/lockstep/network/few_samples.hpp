@@ -12,7 +12,7 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/sequential.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The layers of a network for a few samples, one after the other. `computes`: all of them are
 /// FewSamplesLayers; `widest`: elements of a sample between two layers, at most.
@@ -91,4 +91,4 @@ constexpr FewSamples<T> few_samples_of() {
     return {};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -14,7 +14,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_at.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -166,4 +166,4 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

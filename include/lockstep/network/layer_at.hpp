@@ -24,7 +24,7 @@
 // Backward: a BackwardThroughLayer goes on through the activation of the layer below it. That
 // layer's Preactivation then goes backward in its place.
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 struct SomeActivation;
 
@@ -317,4 +317,4 @@ struct LayerAt {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

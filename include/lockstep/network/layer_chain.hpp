@@ -14,7 +14,7 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Of all types. g++ prints the name in its first message about a layer without its <>; and what a
 /// layer itself asserts of its arguments is said where the model is named, before long notes.
@@ -163,9 +163,9 @@ consteval auto concatenate(std::span<const LayerInfo> layers) {
 }
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A ContainerLayer, but for its name and Output. `Tables` has layer_count, layers<In>, and what
 /// run_layers.hpp needs: places<In>, forward_calls<In, T>, backward_calls<In, T, InputGradient>.
@@ -243,4 +243,4 @@ struct LayersInARow {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

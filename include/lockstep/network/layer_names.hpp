@@ -11,7 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/layers/layer_info.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// One layer of a model.
 struct SummaryRow {
@@ -28,9 +28,9 @@ struct SummaryRow {
 [[nodiscard]] std::string render_summary(std::string_view model_name,
                                          std::span<const SummaryRow> rows);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Numbers repeated names: a, b, a_1, a_2. (They are unique unless one was already named a_1, which
 /// check_names refuses.)
@@ -88,7 +88,7 @@ void check_variable_names(std::vector<std::string> trained, std::vector<std::str
 [[nodiscard]] std::string model_json(std::string_view model_name, std::span<const LayerInfo> layers,
                                      std::string_view dtype);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/network/layer_names.ipp"

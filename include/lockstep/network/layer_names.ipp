@@ -8,7 +8,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/network/layer_names.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -69,9 +69,9 @@ LOCKSTEP_INLINE std::string render_summary(std::string_view model_name,
   return text + rule('_');
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::vector<std::string> unique_names(std::span<const std::string_view> names) {
   std::vector<std::string> unique;
@@ -298,4 +298,4 @@ LOCKSTEP_INLINE std::string model_json(std::string_view model_name,
                  ", \"layers\": [", list, "]}}"});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

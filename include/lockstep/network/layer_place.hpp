@@ -15,7 +15,7 @@
 // container's own output; the layers' scratch. Its temporary memory: two gradients between layers,
 // used in turn; behind them that of the layer that runs.
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// How large the tensor of a batch is. A row is a sample or, in a Sequence, a token.
 struct TensorSize {
@@ -162,4 +162,4 @@ constexpr std::size_t temporary_of(std::size_t samples) {
       L::template temporary<typename Given<L, In>::Type>(size_given<L, In>(samples)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

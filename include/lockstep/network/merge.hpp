@@ -13,7 +13,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/activation_function.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -228,4 +228,4 @@ struct Concatenate {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/sequential.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -299,4 +299,4 @@ struct ActivatedResidual : ResidualLayers<ActivatedAdd<Function>, Layers...> {
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -95,4 +95,4 @@ struct Repeat : detail::LayersInARow<detail::RepeatTables<Times, L>> {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -16,7 +16,7 @@
 // for each layer that computes something (aliases have none). So the code that calls them is
 // compiled once, and the compile time of a model grows with the number of its layers.
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// f(position, y), without its type.
 template <class T>
@@ -232,4 +232,4 @@ LOCKSTEP_EXTERN_DOUBLE(void visit_outputs<double>(std::span<const LayerPlace>,
                                                   const ForwardPass<double>&,
                                                   OutputVisitor<double>));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

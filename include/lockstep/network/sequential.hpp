@@ -17,7 +17,7 @@
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/layer_names.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -145,4 +145,4 @@ inline constexpr bool ends_linearly<Sequential<Layers...>> = [] {
 }();
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

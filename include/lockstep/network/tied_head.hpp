@@ -19,7 +19,7 @@
 #include "lockstep/network/run_layers.hpp"
 #include "lockstep/network/sequential.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -228,4 +228,4 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

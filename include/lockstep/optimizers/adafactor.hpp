@@ -19,7 +19,7 @@
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Adafactor: Shazeer, Stern, "Adafactor: adaptive learning rates with sublinear memory cost", ICML
 /// 2018; Keras's formulas. With g the mean gradient, t the iteration, and root mean squares over a
@@ -241,4 +241,4 @@ inline auto Adafactor::extents_of(const Variable& variable) noexcept -> Extents 
   return extents;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -283,7 +283,7 @@ inline double Nadam::product(std::int64_t t) const {
   return result;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/adam.ipp"

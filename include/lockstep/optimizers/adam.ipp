@@ -6,7 +6,7 @@
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 template <class T>
@@ -95,4 +95,4 @@ void AdamW::update(const UpdateContext& context, std::span<T> parameters,
 
 LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> AdamW::update);
 LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<AdamW> detail::update_rules);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

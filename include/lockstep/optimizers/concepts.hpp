@@ -14,7 +14,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a momentum repeats of the steps before. The two differ where the learning rate changes.
 enum class MomentumForm : std::uint8_t {
@@ -110,4 +110,4 @@ struct NoOptimizer {
   void update(const UpdateContext&, std::span<T>, std::span<const T>, std::span<T* const>) const {}
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

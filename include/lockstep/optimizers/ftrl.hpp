@@ -15,7 +15,7 @@
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// FTRL: McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013; Keras's
 /// formulas, with its learning_rate_power of -0.5, for linear models with sparse weights. With g
@@ -118,4 +118,4 @@ void Ftrl::update(const UpdateContext& context, std::span<T> parameters,
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

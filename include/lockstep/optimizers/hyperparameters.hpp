@@ -13,7 +13,7 @@
 #include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Throws ConfigurationError: "SGD: momentum is 1.5; expected a number in [0, 1)".
 void require_option(bool valid, std::string_view optimizer, std::string_view option, double value,
@@ -28,9 +28,9 @@ inline void require_decay_rate(std::string_view optimizer, std::string_view opti
   require_option(value >= 0 && value < 1, optimizer, option, value, "a number in [0, 1)");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The learning rate as a function of the number of updates made before: `schedule(step)`, 0 for
 /// the first update, is at least 0. It must give the same bits on all workers, so no std::cos,
@@ -91,7 +91,7 @@ class LearningRate {
   std::string description_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/hyperparameters.ipp"

@@ -2,7 +2,7 @@
 
 #include "lockstep/optimizers/hyperparameters.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void require_option(bool valid, std::string_view optimizer, std::string_view option,
                                     double value, std::string_view expected) {
@@ -23,4 +23,4 @@ LOCKSTEP_INLINE void require_count(std::string_view owner, std::string_view opti
                  "at least " + std::to_string(least));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

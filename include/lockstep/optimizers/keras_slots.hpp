@@ -12,7 +12,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A variable of Keras's optimizer: what it is of a slot.
 struct KerasSlot {
@@ -63,7 +63,7 @@ class KerasSlots {
   std::vector<KerasSlot> list_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/keras_slots.ipp"

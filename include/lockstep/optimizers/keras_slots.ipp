@@ -4,7 +4,7 @@
 
 #include "lockstep/optimizers/keras_slots.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE KerasSlots::KerasSlots(std::span<const Variable> variables,
                                        std::span<const std::string> names,
@@ -25,4 +25,4 @@ LOCKSTEP_INLINE void KerasSlots::number(double value) {
   list_.push_back({.part = KerasSlot::Part::number, .added = value});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -18,7 +18,7 @@
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// LARS: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017, algorithm
 /// 1. With g the mean gradient, m a slot, and norms over a variable:
@@ -184,4 +184,4 @@ void Lamb::update(const UpdateContext& context, std::span<T> parameters,
   kernels::sweep(parameters.size(), step, parameters.data(), m, v);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

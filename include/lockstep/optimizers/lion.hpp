@@ -15,7 +15,7 @@
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Lion: Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023. With g the
 /// mean gradient and m a slot:
@@ -90,4 +90,4 @@ void Lion::update(const UpdateContext& context, std::span<T> parameters,
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

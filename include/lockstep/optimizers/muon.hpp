@@ -21,7 +21,7 @@
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, with the
 /// step lengths of Liu et al., "Muon is scalable for LLM training", 2025; Keras's formulas. For a
@@ -250,4 +250,4 @@ void Muon::update_matrix(const UpdateContext& context, std::size_t rows, std::si
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -7,7 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// base^exponent, exponent at least 0. (Not std::pow: its last bit may differ between machines, and
 /// with it the ranks' parameters.)
@@ -18,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   return result;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 // The last bit of std::cos, std::exp and their kin differs between versions of the C library and
 // between processors. A learning rate that differs by one bit makes the ranks' parameters
@@ -26,7 +26,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 // error below 1e-15 times the argument's size: good for a schedule, which is a matter of a few
 // operations a step.
 
-namespace lockstep::inline LOCKSTEP_ABI::portable {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace portable {
 
 /// e^x, for |x| up to 700.
 [[nodiscard]] inline double exp(double x) noexcept {
@@ -70,4 +70,4 @@ namespace lockstep::inline LOCKSTEP_ABI::portable {
   return is_small ? sum : sum * angle;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::portable
+}}}  // namespace lockstep::portable

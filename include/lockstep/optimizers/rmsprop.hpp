@@ -15,7 +15,7 @@
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// RMSprop: Hinton, "Neural networks for machine learning", lecture 6.5; Keras's formulas. With g
 /// the mean gradient and v, a (centered) and m (momentum) slots:
@@ -209,7 +209,7 @@ void Adadelta::update(const UpdateContext& context, std::span<T> parameters,
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/rmsprop.ipp"

@@ -3,7 +3,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/rmsprop.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::string RMSprop::description() const {
   return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
@@ -81,4 +81,4 @@ void RMSprop::update(const UpdateContext& context, std::span<T> parameters,
 
 LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> RMSprop::update);
 LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<RMSprop> detail::update_rules);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -15,7 +15,7 @@
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -275,7 +275,7 @@ struct WarmupStableDecay {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/schedules.ipp"

@@ -5,7 +5,7 @@
 
 #include "lockstep/optimizers/schedules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::string PiecewiseConstantDecay::description() const {
   std::string list = number_text(values[0]);
@@ -29,4 +29,4 @@ LOCKSTEP_INLINE double PiecewiseConstantDecay::operator()(std::int64_t step) con
                                          boundaries.begin())];
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Stochastic gradient descent with momentum; Keras's formulas, with g the mean gradient and m a
 /// slot:
@@ -60,7 +60,7 @@ struct SGD {
 
 LOCKSTEP_EXTERN(detail::RulesOf<SGD> detail::update_rules);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/sgd.ipp"

@@ -3,7 +3,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::string SGD::description() const {
   return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
@@ -46,9 +46,9 @@ void SGD::update(const UpdateContext& context, std::span<T> parameters,
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(detail::OptimizerUpdate<LOCKSTEP_REAL> SGD::update);
 LOCKSTEP_INSTANCE_ONCE(detail::RulesOf<SGD> detail::update_rules);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

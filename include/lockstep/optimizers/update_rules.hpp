@@ -20,7 +20,7 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Chooses variables by name, by the number of their dimensions, or both; none by default.
 ///
@@ -227,7 +227,7 @@ template <class O>
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/optimizers/update_rules.ipp"

@@ -2,7 +2,7 @@
 
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE bool VariableFilter::contains(std::string_view name, std::size_t dimensions) const {
   return dimensions < dimensions_ ||
@@ -34,9 +34,9 @@ LOCKSTEP_INLINE VariableFilter fewer_dimensions_than(std::size_t dimensions) {
   return filter;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void check_filter(std::string_view optimizer, std::string_view option,
                                   const VariableFilter& filter,
@@ -59,4 +59,4 @@ LOCKSTEP_INLINE void check_filter(std::string_view optimizer, std::string_view o
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -9,7 +9,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The mean gradient, clipped by value, of a pack of sums. Made before a sweep, and copied into it.
 template <class T>
@@ -39,4 +39,4 @@ template <class T>
   return of_weights > 0 && of_update > 0 ? of_weights / of_update : 1;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -22,7 +22,7 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/model_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -197,7 +197,7 @@ class CheckpointManager {
   detail::ManagedFolder folder_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/checkpoint.ipp"

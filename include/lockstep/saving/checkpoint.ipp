@@ -4,7 +4,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void check_objects(std::size_t found, std::size_t expected) {
   if (found == expected) return;
@@ -71,4 +71,4 @@ LOCKSTEP_INLINE std::vector<std::string> ManagedFolder::checkpoints() const {
   return folder_ ? folder_->checkpoints() : std::vector<std::string>{};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

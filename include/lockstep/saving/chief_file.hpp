@@ -14,7 +14,7 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A file as the chief has it, or why it cannot be read.
 struct FileContents {
@@ -48,9 +48,9 @@ std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
 /// Calls f. An error's message gets `what` and the path in front, and keeps its type.
 void naming_file(std::string_view what, const std::string& path, FunctionRef<void()> f);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// TensorFlow's rule: the chief writes to `path`, worker i to `workertemp_i/` in the same folder.
 /// Lockstep's functions need no such copies (the chief alone writes); this is for files that the
@@ -63,7 +63,7 @@ template <Strategy S>
       {path.substr(0, name), "workertemp_", strategy.worker_index(), "/", path.substr(name)});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/chief_file.ipp"

@@ -8,7 +8,7 @@
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/training/agreement.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void naming_file(std::string_view what, const std::string& path,
                                  FunctionRef<void()> f) {
@@ -77,4 +77,4 @@ LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, co
   return contents_from_chief(strategy, {call, in_quotes(path)}, std::move(file));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/model/model.hpp"
 #include "lockstep/saving/model_files.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A variable in this library's layout.
 struct ExportedArray {
@@ -84,4 +84,4 @@ ExportedVariables exported_variables(Model<Net, T, S, LossType, OptimizerType, M
   return variables;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -22,7 +22,7 @@
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A variable that a file of weights must have.
 struct WantedArray {
@@ -50,9 +50,9 @@ struct TransferredArrays {
 /// One line for the log; empty when every variable was loaded and every array used.
 [[nodiscard]] std::string report_text(const LoadedWeights& report);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// The arrays of a file in the order of `wanted`, as `scalar`. Throws ConfigurationError naming the
@@ -121,7 +121,7 @@ auto load_model(const std::string& path, LossType loss, OptimizerType optimizer,
       std::move(optimizer), std::move(metrics)...);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/model_files.ipp"

@@ -16,7 +16,7 @@
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// An array of the file, under the name that it has in this model.
 struct NamedFileArray {
@@ -487,9 +487,9 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
   return report;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void load(Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void save_weights(const Trainer<LOCKSTEP_REAL>&, const std::string&));
@@ -497,4 +497,4 @@ LOCKSTEP_INSTANCE(void load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&)
 LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&,
                                              const LoadWeightsOptions&));
 LOCKSTEP_INSTANCE(void restore(Trainer<LOCKSTEP_REAL>&, const TrainingState&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -26,7 +26,7 @@
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/program.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Runs a Program forward with constant variables. Any number of threads may call it at once; the
@@ -175,7 +175,7 @@ class Predictor {
   detail::Inference<T> inference_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/saving/predictor.ipp"

@@ -14,7 +14,7 @@
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What one call uses.
 template <class T>
@@ -204,8 +204,8 @@ void Inference<T>::check_shape(std::span<const std::size_t> shape, std::size_t s
   check_sample_shape("predict", shape, size, program_.layout().data.input);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Inference<LOCKSTEP_REAL>);
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

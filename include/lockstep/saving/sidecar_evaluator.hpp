@@ -27,7 +27,7 @@
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/model_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The figures of one checkpoint.
 struct CheckpointEvaluation {
@@ -63,9 +63,9 @@ class EvaluationResults {
 };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Text with what would end it in quotation marks (RFC 4180), on one line.
 inline std::string csv_field(std::string_view text) {
@@ -120,9 +120,9 @@ inline void EvaluationResults::append(const CheckpointEvaluation& evaluation) {
   if (!path_.empty()) write_file_atomically(path_, std::as_bytes(std::span(text_)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct SidecarEvaluatorOptions {
   /// Where CheckpointManager or ModelCheckpoint writes; need not be there yet.
@@ -317,4 +317,4 @@ inline void SidecarEvaluatorOptions::validate() const {
                 timeout.count(), " and ", poll_interval.count(), " ms"}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -32,10 +32,10 @@
 #include "lockstep/strategies/one_device.hpp"
 #include "lockstep/strategies/replica_threads.ipp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 template class MultiWorkerMirroredStrategy<Auto>;
 template class MultiWorkerMirroredStrategy<Ring<Tcp>>;
 template class MultiWorkerMirroredStrategy<SharedMemory>;
 template std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&);
 template std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -27,7 +27,7 @@
 #include "lockstep/step/constraints.hpp"
 #include "lockstep/step/program.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The one class of training that is a template of the user's types.
 template <class Net, class T, class LossType, class OptimizerType, class... Metrics>
@@ -247,4 +247,4 @@ class Compiled final : public Program<T> {
   std::vector<std::string> metric_names_;  ///< in the logs
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -18,7 +18,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sweep.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Throws ConfigurationError for penalties and constraints that make no sense.
 void check_variable_options(std::span<const Variable> variables,
@@ -120,7 +120,7 @@ class Constraints {
   std::vector<T> norms_;  ///< replaced by the factors that follow from them
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/constraints.ipp"

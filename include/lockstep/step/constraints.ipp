@@ -2,7 +2,7 @@
 
 #include "lockstep/step/constraints.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE void check_variable_options(std::span<const Variable> variables,
                                             std::span<const std::string> names) {
@@ -49,4 +49,4 @@ LOCKSTEP_INLINE std::string describe_variable_options(std::span<const Variable> 
   return text;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

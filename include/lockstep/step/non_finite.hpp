@@ -21,7 +21,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/step/parts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The first row with a non-finite value.
 template <class T>
@@ -105,4 +105,4 @@ template <class T>
                 "goes on");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -11,7 +11,7 @@
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// References, for the time of a call of fit, evaluate or predict.
 template <class T>
@@ -22,4 +22,4 @@ struct Parts {
   AnyReplica& replica;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

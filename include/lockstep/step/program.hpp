@@ -20,7 +20,7 @@
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What a model takes: the shape of a sample, and how many target values the loss wants for it (0:
 /// none are read).
@@ -134,4 +134,4 @@ class Program {
   Layout layout_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

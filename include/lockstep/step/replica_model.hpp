@@ -21,7 +21,7 @@
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/step/program.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A replica's part of a global batch, perhaps without a sample. Refers to arrays: what a dataset
 /// gives, what another model has computed, or what the program has written to ReplicaModel::room.
@@ -241,7 +241,7 @@ class ReplicaModel {
   const std::unique_ptr<State> state_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/replica_model.ipp"

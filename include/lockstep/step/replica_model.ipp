@@ -13,7 +13,7 @@
 #include "lockstep/step/step.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 template <class T>
 struct ReplicaModel<T>::State {
@@ -314,8 +314,8 @@ Logs ReplicaModel<T>::logs() const {
   return logs;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(class ReplicaModel<LOCKSTEP_REAL>);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

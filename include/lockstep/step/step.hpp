@@ -20,7 +20,7 @@
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// As long as it lives, what the collective rounds off a replica's gradients goes into the
 /// residuals of its workspace, where it has some, and from there into the next reduction.
@@ -124,7 +124,7 @@ template <class T>
 void report(const Program<T>& program, const StatusBlock& status, Logs& logs,
             const std::string& prefix = {});
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/step.ipp"

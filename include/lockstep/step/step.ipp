@@ -8,7 +8,7 @@
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Sums over the replica's collective.
 inline CrossReplicaSum cross_replica_sum(AnyReplica& replica) {
@@ -295,9 +295,9 @@ void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status)
   record(parts, context, data, TensorView<T>(), status);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(bool train_step(const Parts<LOCKSTEP_REAL>&, Updater<LOCKSTEP_REAL>&,
                                   BatchLoader<LOCKSTEP_REAL>&, const TrainStep&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<LOCKSTEP_REAL>&, BatchLoader<LOCKSTEP_REAL>&,
@@ -307,4 +307,4 @@ LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<LOCKSTEP_REAL>&,
                                             MomentSink));
 LOCKSTEP_INSTANCE(void report(const Program<LOCKSTEP_REAL>&, const StatusBlock&, Logs&,
                               const std::string&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

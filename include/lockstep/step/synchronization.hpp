@@ -9,7 +9,7 @@
 #include "lockstep/core/describe.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Each rank makes `steps` steps by itself, with its own optimizer; then the parameters of all
 /// ranks become their mean (Stich, "Local SGD Converges Fast and Communicates Little", 2019).
@@ -121,4 +121,4 @@ inline void Synchronization::validate() const {
   detail::require_decay_rate(name_, "momentum", momentum_);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

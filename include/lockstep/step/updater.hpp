@@ -12,7 +12,7 @@
 #include "lockstep/step/parts.hpp"
 #include "lockstep/step/status_block.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// One training step, as an Updater gets to know it.
 struct UpdateStep {
@@ -89,4 +89,4 @@ class Updater {
   Parts<T> parts_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

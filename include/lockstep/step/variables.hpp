@@ -23,7 +23,7 @@
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/synchronization.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Sums of squares of the gradients of all variables, for the replicas of a process: each of them
 /// computes a part, and after a barrier all read the norms. A variable is cut into blocks, whose
@@ -306,7 +306,7 @@ class Variables {
   std::vector<Buffer> slot_shares_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/variables.ipp"

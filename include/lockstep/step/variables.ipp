@@ -9,7 +9,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// values[i] = what number i of RandomStream(key).uniform(low, high) is.
 template <class T>
@@ -322,10 +322,10 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Variables<LOCKSTEP_REAL>);
 LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>,
                                   std::span<const std::span<LOCKSTEP_REAL>>, RandomKey));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

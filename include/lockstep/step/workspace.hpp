@@ -22,7 +22,7 @@
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What the Regularizers of variables add. The loss and the gradient of a step are sums over rows,
 /// which are divided at the end by the rows of all ranks. So each rank adds the penalty times its
@@ -204,7 +204,7 @@ class Workspace {
   std::span<T> scratch_, temporary_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/workspace.ipp"

@@ -6,7 +6,7 @@
 #include "lockstep/kernels/sequence_layout.hpp"
 #include "lockstep/step/workspace.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Zeros that the processor uses in each step.
 template <class T>
@@ -229,8 +229,8 @@ BackwardPass<T> Workspace<T>::backward_pass(const StepContext& context, Slices<T
           .temporary = temporary_};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Workspace<LOCKSTEP_REAL>);
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

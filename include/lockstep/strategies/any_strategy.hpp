@@ -14,7 +14,7 @@
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 class ElasticWorld;
 
@@ -189,4 +189,4 @@ template <Strategy S>
   return std::make_shared<detail::StrategyAdapter<S>>(strategy);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

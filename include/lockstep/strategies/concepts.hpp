@@ -6,7 +6,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a strategy hands to the function that runs on each replica: its place, its collective, and
 /// the team of the replicas in this process, which share the parameters.
@@ -73,4 +73,4 @@ concept Strategy = requires(S& strategy, const S& same) {
   strategy.run(detail::AnyReplicaFunction{});
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

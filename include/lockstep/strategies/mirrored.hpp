@@ -13,7 +13,7 @@
 #include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct MirroredOptions {
   int replicas = 0;  ///< threads; 0: one for each core that the process may use (usable_cores)
@@ -59,7 +59,7 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
 
 LOCKSTEP_EXTERN(std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/strategies/mirrored.ipp"

@@ -10,7 +10,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// What follows `"name":` in JSON, for each place where there is such a name.
@@ -81,4 +81,4 @@ LOCKSTEP_INLINE void MirroredStrategy::run_each(FunctionRef<void(Replica&)> f) {
   group_.assemble();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// See MultiWorkerMirroredStrategy, whose members these are.
@@ -172,7 +172,7 @@ LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Auto>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<Ring<Tcp>>);
 LOCKSTEP_EXTERN(class MultiWorkerMirroredStrategy<SharedMemory>);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/strategies/multi_worker_mirrored.ipp"

@@ -25,7 +25,7 @@
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE const char* instruction_set_of_build() noexcept {
 #define LOCKSTEP_TEXT_OF(name) #name
@@ -244,4 +244,4 @@ LOCKSTEP_INLINE int MultiWorker::workers_on_host() const {
   return workers;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

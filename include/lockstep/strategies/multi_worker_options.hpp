@@ -10,7 +10,7 @@
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct ElasticOptions;  // #include <lockstep/extra/elastic.hpp>
 
@@ -55,4 +55,4 @@ struct MultiWorkerMirroredOptions {
   Elastic elastic = {};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Trains alone on one thread: no network, no other threads.
 /// Use: `OneDeviceStrategy{}`.
@@ -46,4 +46,4 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
 
 LOCKSTEP_EXTERN(std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&));
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

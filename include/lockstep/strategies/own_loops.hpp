@@ -12,7 +12,7 @@
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How OwnLoops::reduce combines the values of all replicas; `mean` is over the replicas.
 enum class Reduction : std::uint8_t { sum, mean, max };
@@ -117,4 +117,4 @@ class OwnLoops {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Whether each replica's thread stays on one core of the process's cpuset, which no other process
 /// that pins has (see ClaimedCores). A thread that moves finds its caches, and on machines with
@@ -110,7 +110,7 @@ class ReplicaThreads {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/strategies/replica_threads.ipp"

@@ -10,7 +10,7 @@
 #include "lockstep/core/thread.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 // One call of run(), on the first thread's stack.
 struct ReplicaThreads::Run {
@@ -269,4 +269,4 @@ LOCKSTEP_INLINE void ReplicaThreads::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

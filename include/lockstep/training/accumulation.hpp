@@ -7,7 +7,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/training/fit.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A state that is saved within a window of steps is that before it.
 template <class T>
@@ -40,4 +40,4 @@ class Accumulation final : public FitPart<T> {
   FitState<T>& fit_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

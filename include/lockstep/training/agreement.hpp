@@ -18,7 +18,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 std::span<std::byte> bytes_of(T& value) {
@@ -105,7 +105,7 @@ std::vector<std::byte> bytes_from_chief(C& collective, std::vector<std::byte> by
   return bytes_from(collective, 0, std::move(bytes));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/agreement.ipp"

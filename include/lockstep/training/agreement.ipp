@@ -2,7 +2,7 @@
 
 #include "lockstep/training/agreement.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Takes the first line off a text.
 inline std::string_view take_line(std::string_view& text) {
@@ -71,4 +71,4 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t w
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -22,7 +22,7 @@
 #include "lockstep/step/step.hpp"
 #include "lockstep/training/hook_errors.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The chief's warning that there were fewer batches than requested.
 [[gnu::cold]] inline void warn_of_missing_steps(std::string_view where, std::int64_t made,
@@ -259,4 +259,4 @@ Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data,
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -13,7 +13,7 @@
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOptions& options,
@@ -47,9 +47,9 @@ Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOpti
   return logs;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(Logs evaluate(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const EvaluateOptions&,
                                 CallbackHooks&));
 
@@ -79,9 +79,9 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
   return rows;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(std::vector<LOCKSTEP_REAL> predict(Trainer<LOCKSTEP_REAL>&, const AnyDataset&,
                                                      const PredictOptions&, CallbackHooks&));
 
@@ -106,8 +106,8 @@ void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& o
         "adapt: the model has no layer that is adapted to data, such as Normalization");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(void adapt(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const AdaptOptions&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -18,7 +18,7 @@
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/fit_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// True on every rank when `mine` is true on any.
 [[nodiscard]] inline bool any_rank(AnyReplica& replica, bool mine) {
@@ -97,4 +97,4 @@ class FitRank {
   bool stops_ = false;    // all have agreed to stop
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -28,7 +28,7 @@
 #include "lockstep/training/recovery.ipp"
 #include "lockstep/training/whole_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 void add_parts(FitState<T>& fit) {
@@ -551,9 +551,9 @@ History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& op
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(History fit(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const FitOptions&,
                               CallbackHooks&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

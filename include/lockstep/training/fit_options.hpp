@@ -14,7 +14,7 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/tensor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// After which epochs to validate: every n-th (`{2}` or 2: epochs 2, 4, ... counted from 1), or a
 /// list (`{{1, 5, 10}}`).
@@ -91,9 +91,9 @@ struct AdaptOptions {
   std::optional<std::int64_t> steps = std::nullopt;       ///< default: until the data ends
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
 [[nodiscard]] std::int64_t array_batch_size(std::string_view where,
@@ -109,7 +109,7 @@ void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_we
 /// ConfigurationError.
 [[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/fit_options.ipp"

@@ -2,7 +2,7 @@
 
 #include "lockstep/training/fit_options.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE ValidationFrequency::ValidationFrequency(int every) : every_(every) {
   if (every < 1)
@@ -23,9 +23,9 @@ LOCKSTEP_INLINE std::string ValidationFrequency::description() const {
   return "[" + text + "]";
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where,
                                               const std::optional<std::int64_t>& wanted) {
@@ -63,4 +63,4 @@ LOCKSTEP_INLINE std::int64_t training_samples(std::int64_t size, double validati
   return train;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -8,7 +8,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 class FitRank;  // fit.hpp
@@ -85,4 +85,4 @@ template <class T>
 using MakeRemoteVariables = FunctionRef<std::unique_ptr<RemoteVariables<T>>(Trainer<T>&)>;
 inline constexpr auto no_remote_variables = [](auto&) { return nullptr; };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -24,7 +24,7 @@
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/worker_data.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A place between two steps of fit: in the epochs and in the data, with the sums of the epoch so
 /// far.
@@ -173,7 +173,7 @@ void check_learning_rate(double learning_rate, bool has_schedule);
 [[nodiscard]] std::vector<double> class_weight_list(
     std::span<const std::pair<int, double>> class_weight);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/fit_plan.ipp"

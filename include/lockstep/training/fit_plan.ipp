@@ -8,7 +8,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/training/fit_plan.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline void require_at_least(std::string_view where, std::string_view option, std::int64_t least,
                              std::int64_t value) {
@@ -242,4 +242,4 @@ LOCKSTEP_INLINE std::vector<double> class_weight_list(
   return weights;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

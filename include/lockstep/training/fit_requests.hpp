@@ -8,7 +8,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/step/status_block.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// While one of these lives, the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is only noted; a further
 /// one, a second later or more, ends the process at once, with exit code 130 (SIGINT) or 143.
@@ -88,7 +88,7 @@ class FitRequests {
   bool takes_signals_again_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/fit_requests.ipp"

@@ -12,7 +12,7 @@
 
 #include "lockstep/training/fit_requests.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// One for the process, as its signal handlers are.
 struct PreemptionHandlers {
@@ -93,4 +93,4 @@ LOCKSTEP_INLINE void PreemptionSignals::answered() noexcept {
   PreemptionHandlers::instance().answered = true;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -31,7 +31,7 @@
 #include "lockstep/training/recovery.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What is known of a fit's training data; 0 or empty for what is not.
 struct SavedData {
@@ -217,4 +217,4 @@ struct FitState {
   std::vector<FitPart<T>*> parts{};  ///< see add_parts
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

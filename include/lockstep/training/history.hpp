@@ -11,7 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// One value per epoch for each key of the logs, as Keras's History: of the epochs that one call of
 /// fit has ended. (A saved state has no history: where fit resumes a run, the epochs before the
@@ -46,7 +46,7 @@ class History {
   std::vector<std::vector<int>> epochs_;  // of each series' values
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/history.ipp"

@@ -2,7 +2,7 @@
 
 #include "lockstep/training/history.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void History::append(int epoch_number, const Logs& logs) {
   epoch.push_back(epoch_number);
@@ -42,4 +42,4 @@ LOCKSTEP_INLINE std::size_t History::series(const std::string& name) {
   return history_.size() - 1;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Rethrows the exception that is being handled, with the place of the hook in front of its message
 /// and the original nested. An Error keeps its exit code, a ConfigurationError or DataError its
@@ -62,4 +62,4 @@ inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexce
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/network/layer_names.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The places of the variables in the .weights.h5 file of the model that Keras's user would write:
 /// a Sequential inside a Sequential is one, and the layers of Residual, Parallel, Repeat and
@@ -44,7 +44,7 @@ struct TakenOptimizer {
 template <class T>
 TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& found);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/keras_files.ipp"

@@ -13,7 +13,7 @@
 #include "lockstep/training/keras_files.hpp"
 #include "lockstep/training/model_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What Keras calls a layer inside a layer, by the name that is part of the variables' names.
 LOCKSTEP_INLINE std::string keras_part(const std::string& name) {
@@ -390,12 +390,12 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
   return {.is_taken = true, .text = std::move(text)};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(KerasOptimizer keras_optimizer_of(const Trainer<LOCKSTEP_REAL>&,
                                                     const TrainingState&));
 LOCKSTEP_INSTANCE(std::size_t keras_optimizer_variables(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(TakenOptimizer restore_keras_optimizer(Trainer<LOCKSTEP_REAL>&,
                                                          const KerasOptimizer&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -22,7 +22,7 @@
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/named_arrays.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 class Trainer;
@@ -75,7 +75,7 @@ std::size_t replicas_of(const Trainer<T>& trainer) noexcept;
 template <class T>
 std::vector<NamedArray<T>> named_arrays_of(const Trainer<T>& trainer, std::size_t replica);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/loops.ipp"

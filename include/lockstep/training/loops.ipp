@@ -20,7 +20,7 @@
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 std::shared_ptr<Trainer<T>> make_trainer(const Program<T>& program,
@@ -122,9 +122,9 @@ std::vector<NamedArray<T>> named_arrays_of(const Trainer<T>& trainer, std::size_
   return trainer.named_arrays(replica);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(std::shared_ptr<Trainer<LOCKSTEP_REAL>> make_trainer(
     const Program<LOCKSTEP_REAL>&, std::shared_ptr<AnyStrategy>, std::optional<std::uint64_t>,
     const Synchronization&, MakeRemoteVariables<LOCKSTEP_REAL>));
@@ -139,4 +139,4 @@ LOCKSTEP_INSTANCE(void check_variables_are_here(const Trainer<LOCKSTEP_REAL>&, s
 LOCKSTEP_INSTANCE(std::size_t replicas_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(std::vector<NamedArray<LOCKSTEP_REAL>> named_arrays_of(
     const Trainer<LOCKSTEP_REAL>&, std::size_t));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

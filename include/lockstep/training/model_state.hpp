@@ -16,7 +16,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/step/program.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// How a program takes a saved state that is not quite its own.
 struct RestoreRules {
@@ -107,7 +107,7 @@ ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state);
 template <class T>
 std::size_t slot_count(const Trainer<T>& model) noexcept;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/model_state.ipp"

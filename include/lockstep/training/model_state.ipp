@@ -13,7 +13,7 @@
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The line of the optimizer in a signature, "optimizer: SGD(learning_rate=0.1, momentum=0)", with
 /// its options apart.
@@ -148,9 +148,9 @@ AllSlots<T>::~AllSlots() {
   if (!trainer_.is_in_fit()) trainer_.release_slots();  // which does so itself
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class AllSlots<LOCKSTEP_REAL>);
 
 template <class T>
@@ -329,12 +329,12 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
                       " of the saved state; this program has ", program.initial_learning_rate()}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(TrainingState save_state(const Trainer<LOCKSTEP_REAL>&, TrainingState, bool));
 LOCKSTEP_INSTANCE(bool has_whole_state(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(void restore_state(Trainer<LOCKSTEP_REAL>&, const TrainingState&,
                                      const RestoreRules&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -20,7 +20,7 @@
 #include "lockstep/training/keras_files.hpp"
 #include "lockstep/training/model_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 class Trainer;
@@ -168,4 +168,4 @@ class ModelTraining final : public Training {
   FitState<T>* const fit_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

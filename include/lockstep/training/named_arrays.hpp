@@ -11,7 +11,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/step/program.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A variable of a model, and its values in one replica.
 template <class T>
@@ -40,4 +40,4 @@ template <class T>
   return arrays;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

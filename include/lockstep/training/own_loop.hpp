@@ -16,7 +16,7 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A replica's parts of the batches of one pass, as a range: `for (const auto& batch :
 /// batches.on(replica))`. All ranks end it at the same step; one whose data ended
@@ -124,9 +124,9 @@ struct Distribute {
 };
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 class Trainer;
@@ -142,7 +142,7 @@ template <class T>
 [[nodiscard]] std::unique_ptr<ReplicaModel<T>> replica_model(
     Trainer<T>& trainer, AnyReplica& replica, typename ReplicaModel<T>::ToInput to_input);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/own_loop.ipp"

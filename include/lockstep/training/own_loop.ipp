@@ -14,7 +14,7 @@
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 template <class T>
 ReplicaBatches<T>::ReplicaBatches(DistributedDataset<AnyDataset> data, bool may_differ)
@@ -86,14 +86,14 @@ void DistributedBatches<T>::check_place() const {
                         ": call distribute() again"}));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(class ReplicaBatches<LOCKSTEP_REAL>);
 LOCKSTEP_INSTANCE(class DistributedBatches<LOCKSTEP_REAL>);
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 std::int64_t start_of_steps(const Trainer<T>& trainer, int connection) {
@@ -116,10 +116,10 @@ std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& 
   return std::make_unique<ReplicaModel<T>>(parts, trainer.updater(parts), to_input);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(std::int64_t start_of_steps(const Trainer<LOCKSTEP_REAL>&, int));
 LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<LOCKSTEP_REAL>> replica_model(
     Trainer<LOCKSTEP_REAL>&, AnyReplica&, ReplicaModel<LOCKSTEP_REAL>::ToInput));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -16,7 +16,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/training/fit.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// One line for an epoch: what each rank computed and waited, in milliseconds a step, and which was
 /// the slowest. The rank that all wait for waits for none itself, so the least time in a reduction
@@ -109,7 +109,7 @@ class FitProfile final : public FitPart<T> {
   bool has_checked_path_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/profile.ipp"

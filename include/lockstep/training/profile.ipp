@@ -11,7 +11,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/profile.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
                                             std::int64_t steps, int local_size) {
@@ -175,4 +175,4 @@ LOCKSTEP_INLINE void finish_profile(const Profile& profile, const std::string& p
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -14,7 +14,7 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_part.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 struct FitState;
@@ -95,4 +95,4 @@ class Recovery final : public FitPart<T> {
   bool begins_as_chief_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -16,7 +16,7 @@
 #include "lockstep/training/hook_errors.hpp"
 #include "lockstep/training/recovery.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 Recovery<T>::Recovery(FitState<T>& fit) : fit_(fit), was_chief_(fit.is_chief()) {
@@ -292,4 +292,4 @@ void Recovery<T>::take_place() {
   fit_.progress.emplace(fit_.is_chief() ? fit_.options.verbose : 0, fit_.options.epochs);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -32,7 +32,7 @@
 #include "lockstep/training/fit_part.hpp"
 #include "lockstep/training/named_arrays.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Throws ConfigurationError unless it makes sense.
 inline const Synchronization& checked(const Synchronization& synchronization,
@@ -328,7 +328,7 @@ class Trainer {
   int connection_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/trainer.ipp"

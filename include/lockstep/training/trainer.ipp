@@ -17,7 +17,7 @@
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 void RankState<T>::start(std::size_t replica) {
@@ -125,9 +125,9 @@ void RankState<T>::load(const TrainingState& saved, std::size_t first,
     take(from, gathered_.emplace_back(program_.layout().variables));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class RankState<LOCKSTEP_REAL>);
 
 template <class T>
@@ -353,8 +353,8 @@ void Trainer<T>::gather_slots() const {
   });
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Trainer<LOCKSTEP_REAL>);
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -23,7 +23,7 @@
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/training/fit.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// CRC-32C of what is equal on all ranks between two steps; with rounds, after a meeting. The first
 /// replica of a process alone computes those of what its replicas share.
@@ -131,7 +131,7 @@ class WholeState final : public FitPart<T> {
   FitState<T>& fit_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/whole_state.ipp"

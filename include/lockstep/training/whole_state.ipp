@@ -6,7 +6,7 @@
 #include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/training/whole_state.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The checksums of a rank with those that it has in common with the first replica of its worker.
 using WholeChecksums = std::array<std::uint32_t, 4>;
@@ -64,4 +64,4 @@ LOCKSTEP_INLINE std::optional<std::string> replica_difference(
   return concat({names_text(listed, local_size), " differ, and there is no majority, in: ", what});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -10,7 +10,7 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/sharding.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A dataset as the worker at `place` uses it. With AutoShardPolicy::file it has the worker's own
 /// files and never opens any other.
@@ -46,7 +46,7 @@ class WorkerData {
   PipelineDescription description_;  ///< of the whole
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/training/worker_data.ipp"

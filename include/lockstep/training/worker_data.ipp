@@ -5,7 +5,7 @@
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/training/worker_data.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE WorkerData::WorkerData(std::string_view where, const AnyDataset& whole,
                                        const DistributionContext& place,
@@ -63,4 +63,4 @@ LOCKSTEP_INLINE std::string WorkerData::signature(std::string_view what) const {
   return lines;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -263,8 +263,6 @@ using lockstep_test::contains;
 using lockstep_test::file_text;
 using lockstep_test::TemporaryFolder;
 
-namespace {}  // namespace
-
 TEST_CASE("PrometheusFile: steps, figures, times by rank and the end, in the text format") {
   const TemporaryFolder folder;
   FakeTraining training;

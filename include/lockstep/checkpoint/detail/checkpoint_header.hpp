@@ -18,7 +18,7 @@
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The most bytes, of arrays or of anything else, that are read for a model whose state has
 /// `expected` bytes of arrays. The limit leaves room for the somewhat larger file of another model,
@@ -80,4 +80,4 @@ inline void check_checkpoint_size(std::span<const std::byte> head, std::uint64_t
   check_part("data", data, rest - manifest, limit);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -33,7 +33,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The innermost reason of the call that has just failed, in HDF5's words.
 inline std::string hdf5_reason() {
@@ -540,6 +540,6 @@ inline std::vector<std::byte> encode_keras_weights(std::span<const SavedArray> a
 inline constexpr Hdf5Codec hdf5_library{&encode_keras_weights, &decode_keras_weights};
 inline const bool has_hdf5_library = (hdf5_codec = &hdf5_library) != nullptr;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #endif

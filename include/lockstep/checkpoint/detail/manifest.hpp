@@ -24,7 +24,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Collects what cereal writes.
 class ByteSink final : public std::streambuf {
@@ -303,4 +303,4 @@ void read_sections(Reader& reader, TrainingState& saved) {
       saved, [&](std::string_view name, auto& field) { take_entry(fit[0], "fit", name, field); });
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

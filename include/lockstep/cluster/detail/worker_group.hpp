@@ -27,7 +27,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A worker that others have lost although its process exists: stopped, deadlocked, or cut off.
 struct HungWorker {
@@ -542,4 +542,4 @@ class ServersEnd {
   bool has_told_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

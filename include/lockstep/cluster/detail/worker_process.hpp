@@ -38,7 +38,7 @@
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Keeps SIGINT, SIGTERM, SIGHUP and SIGUSR1 from this thread, and from a child that it forks,
 /// until it is released.
@@ -724,4 +724,4 @@ struct LaunchedWorker {
   return start;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

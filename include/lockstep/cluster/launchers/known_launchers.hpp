@@ -10,7 +10,7 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Reads a variable of the environment: nullptr when it is not set.
 using Environment = FunctionRef<const char*(const char* name)>;
@@ -88,7 +88,7 @@ struct NamedClaim {
 [[nodiscard]] std::optional<NamedClaim> claim_of_launchers(const Environment& environment,
                                                            std::optional<NamedClaim> taken);
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/cluster/launchers/known_launchers.ipp"

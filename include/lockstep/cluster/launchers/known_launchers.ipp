@@ -23,7 +23,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::string settings_text(const Environment& environment,
                                           std::initializer_list<const char*> names) {
@@ -423,4 +423,4 @@ LOCKSTEP_INLINE std::optional<NamedClaim> claim_of_launchers(const Environment& 
   return taken;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -10,7 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Reads Slurm's lists. Each function throws ConfigurationError with `variable` and its value.
 class SlurmList {
@@ -123,4 +123,4 @@ class SlurmList {
   std::string_view text_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

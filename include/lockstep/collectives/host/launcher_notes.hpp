@@ -7,7 +7,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // A note is one line on the pipe whose descriptor the environment variable LOCKSTEP_NOTE_FD names:
 //
@@ -33,7 +33,7 @@ void note_failure(const CollectiveFailure& failure) noexcept;
 void note_waiting(std::string_view address) noexcept;
 void note_stopping() noexcept;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/host/launcher_notes.ipp"

@@ -11,7 +11,7 @@
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The launcher's pipe, -1 without a launcher. Programs that this one starts do not get it.
 LOCKSTEP_INLINE int note_descriptor() noexcept {
@@ -62,4 +62,4 @@ LOCKSTEP_INLINE void note_waiting(std::string_view address) noexcept {
 
 LOCKSTEP_INLINE void note_stopping() noexcept { write_note({"stops"}); }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// How another process finds a segment.
 struct SegmentName {
@@ -169,7 +169,7 @@ class HostPipe {
   PipeReader reader;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/host/shared_segment.ipp"

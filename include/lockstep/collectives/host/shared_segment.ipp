@@ -14,7 +14,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Hardened systems add seals of their own.
 LOCKSTEP_INLINE bool is_sealed(int descriptor) {
@@ -92,4 +92,4 @@ LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
                     bytes);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -23,7 +23,7 @@
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/socket.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The fields of a message; empty when it is none.
 [[nodiscard, gnu::cold]] inline std::vector<std::string> fields_of(std::string_view message) {
@@ -208,4 +208,4 @@ class Conversation {
   std::uint64_t said_ = 0, heard_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

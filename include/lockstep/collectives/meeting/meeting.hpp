@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a rank knows before it has met the others.
 struct Meeting {
@@ -46,7 +46,7 @@ inline constexpr int meeting_ports = 8;
                                             const std::shared_ptr<KeptPort>& port,
                                             const std::string& secret = {});
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/meeting/meeting.ipp"

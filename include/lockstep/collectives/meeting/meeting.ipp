@@ -36,7 +36,7 @@
 #include "lockstep/net/rare_log.hpp"
 #include "lockstep/net/socket.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 // In a Conversation of this kind, fields of text, each with a new line behind it:
@@ -497,4 +497,4 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
   return addresses;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A CollectivePolicy: SharedMemory when all ranks are on one machine and can share memory, else
 /// Ring<Tcp>, in which the bytes between ranks that are neighbours on one host go through memory
@@ -22,7 +22,7 @@ struct Auto {
                                                               const CommunicationOptions& options);
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/auto.ipp"

@@ -7,7 +7,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::shared_ptr<AnyCollective> Auto::connect(Rendezvous rendezvous,
                                                              const CommunicationOptions& options) {
@@ -26,4 +26,4 @@ LOCKSTEP_INLINE std::shared_ptr<AnyCollective> Auto::connect(Rendezvous rendezvo
   return any_collective(SharedMemory(std::move(tcp), std::move(homes)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -21,7 +21,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Carries out jobs in the order in which they were posted (MPI's asynchronous progress). The
@@ -159,7 +159,7 @@ inline Hierarchical HierarchicalGroup::member(int local_rank) {
   return Hierarchical(*this, local_rank);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/hierarchical.ipp"

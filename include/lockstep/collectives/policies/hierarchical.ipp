@@ -10,7 +10,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 LOCKSTEP_INLINE ProgressThread::~ProgressThread() {
@@ -248,4 +248,4 @@ LOCKSTEP_INLINE void Hierarchical::outside(FunctionRef<void(AnyCollective&)> f) 
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -27,7 +27,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Tells a segment of shared memory from all others.
@@ -248,7 +248,7 @@ NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view host = {});
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/policies/shared_memory.ipp"

@@ -31,7 +31,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 LOCKSTEP_INLINE std::uint64_t random_cookie() {
@@ -502,4 +502,4 @@ LOCKSTEP_INLINE NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view h
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

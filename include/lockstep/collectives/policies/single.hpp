@@ -11,7 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// One rank, alone: a sum over one rank is the rank's own value.
 ///
@@ -33,4 +33,4 @@ class Single {
   void abort(std::string_view, ExitCode = ExitCode::failure) noexcept {}
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

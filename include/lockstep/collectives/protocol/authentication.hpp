@@ -9,8 +9,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // What is wrong with a peer, as the end of a sentence about it.
 inline constexpr const char* no_secret =
@@ -87,8 +86,7 @@ class Seal {
   std::string transcript_;
 };
 
-}  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/protocol/authentication.ipp"

@@ -27,7 +27,7 @@
 #include <openssl/kdf.h>
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::string make_nonce() {
   std::string nonce(nonce_bytes, '\0');  // up to 256 bytes come in one piece
@@ -176,4 +176,4 @@ LOCKSTEP_INLINE std::string ClusterSecret::derive(std::string_view) const {
 
 #endif
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

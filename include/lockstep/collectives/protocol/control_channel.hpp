@@ -20,7 +20,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The conversation of one rank with all others, from the end of the start-up on: bytes that have
 /// come go into take(), and frames are sent by the function that it was given. Questions are
@@ -269,4 +269,4 @@ class ControlChannel {
   int endings_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -16,7 +16,7 @@
 #include "lockstep/core/crc.hpp"
 #include "lockstep/core/little_endian.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline constexpr std::size_t frame_bytes = 16;  // of a control frame
 using FrameBytes = std::array<std::byte, frame_bytes>;
@@ -176,4 +176,4 @@ class Stripes {
   std::size_t connections_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

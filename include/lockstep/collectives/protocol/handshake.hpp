@@ -18,7 +18,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // A peer with TLS begins with a handshake record, or ends with an alert: their first bytes. It
 // knows from any plain words that this process has none.
@@ -499,4 +499,4 @@ class Handshake {
   bool authenticated_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Up to so many ranks, data goes between any two.
 inline constexpr int most_ranks_all_connected = 8;
@@ -65,4 +65,4 @@ inline constexpr int most_ranks_all_connected = 8;
   return rank - static_cast<int>(std::bit_floor(static_cast<unsigned>(rank)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

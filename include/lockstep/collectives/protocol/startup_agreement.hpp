@@ -23,7 +23,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What a worker knows of the others while they find each other, and the words for it. It is
 /// connected to some of them, its **contacts** (see meet_at_startup); rank 0 to all.
@@ -607,4 +607,4 @@ class StartupAgreement {
   bool reached_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -15,7 +15,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// One wait for other ranks: which rank to ask whether it lives, what to say meanwhile, and when to
 /// give up. There are two limits:
@@ -236,4 +236,4 @@ class WaitPolicy {
   std::optional<Clock::time_point> ended_since_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -13,7 +13,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What is combined, and how.
 struct Combination {
@@ -80,7 +80,7 @@ void round_to_wire(Wire wire, float* values, float* residuals, std::size_t count
 /// values[i] = values[i] + residuals[i].
 void add_residuals(float* values, const float* residuals, std::size_t count) noexcept;
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/reduction/combine.ipp"

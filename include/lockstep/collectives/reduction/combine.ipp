@@ -11,7 +11,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/sum_to_all.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <ReduceOp op, Reducible T>
 [[nodiscard]] constexpr T combined(T a, T b) noexcept {
@@ -242,4 +242,4 @@ LOCKSTEP_INLINE void round_to_wire(Wire wire, float* values, std::size_t count) 
                          : round_array<Float16>(values, count);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An array is cut into blocks of this many elements, counted from its first element. Changing it
 /// changes results.
@@ -81,4 +81,4 @@ class Partition {
   return (value + ranks) % ranks;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -24,7 +24,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Each of them forms the sums of Partition.
@@ -201,7 +201,7 @@ class Ring : public detail::RingEngine {
   T transport_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/ring/ring.ipp"

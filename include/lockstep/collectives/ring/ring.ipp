@@ -11,7 +11,7 @@
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/ring/ring_flow.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE GatheredMessages::GatheredMessages(Buffer& memory, std::size_t bytes, int rank,
                                                    int ranks)
@@ -157,4 +157,4 @@ LOCKSTEP_INLINE std::span<float> RingEngine::residuals_of(NumberSpan values) con
   return {};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -14,7 +14,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Which half of an all-reduce a flow makes.
 enum class RingHalf : std::uint8_t {
@@ -267,7 +267,7 @@ class ForwardFlow final : public Flow {
   std::uint64_t received_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/ring/ring_flow.ipp"

@@ -6,7 +6,7 @@
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/ring/ring_flow.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank,
                                    int ranks, std::span<double> status, NumberSpan values,
@@ -143,4 +143,4 @@ LOCKSTEP_INLINE void RingFlow::take(std::size_t count) noexcept {
   round_to_wire(wire_, floats, residuals_.data() + first, count);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

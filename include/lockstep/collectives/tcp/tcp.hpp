@@ -16,7 +16,7 @@
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a rank waits for that does not come over a transport.
 class ExternalEvent {
@@ -125,7 +125,7 @@ class Tcp {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/tcp/tcp.ipp"

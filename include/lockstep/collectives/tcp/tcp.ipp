@@ -28,7 +28,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Until its end, this rank says which rank it waits for when asked, and gives up as WaitPolicy
@@ -364,4 +364,4 @@ LOCKSTEP_INLINE void Tcp::close() noexcept {
   mesh.close_sockets();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -19,7 +19,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 class InProcess;
 
@@ -131,7 +131,7 @@ class InProcess final : public AnyCollective {
 
 inline InProcess InProcessGroup::member(int rank) noexcept { return {*shared_, rank, size_}; }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/threads/in_process.ipp"

@@ -30,7 +30,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// See InProcessGroup.
@@ -411,4 +411,4 @@ LOCKSTEP_INLINE void InProcess::abort(std::string_view reason, ExitCode code) no
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

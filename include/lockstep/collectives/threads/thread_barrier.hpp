@@ -12,7 +12,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/cores.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// In the body of a loop that waits for another thread: leaves more of the core to it.
@@ -138,7 +138,7 @@ class ThreadBarrier {
   std::atomic<int> departed_{-1};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/threads/thread_barrier.ipp"

@@ -5,7 +5,7 @@
 #include "lockstep/collectives/threads/thread_barrier.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(
     int rank, Duration timeout, const std::atomic<bool>* patient, const WaitListener& listener) {
@@ -106,4 +106,4 @@ LOCKSTEP_INLINE void ThreadBarrier::wake() noexcept {
   sleep_.notify_all();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -23,7 +23,7 @@ struct ssl_ctx_st;         // OpenSSL's SSL_CTX
 struct ssl_st;             // OpenSSL's SSL
 struct x509_store_ctx_st;  // OpenSSL's X509_STORE_CTX
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// TLS 1.3, nothing older, with AES-128-GCM or ChaCha20-Poly1305 and an ephemeral Diffie-Hellman
 /// exchange: what is recorded today cannot be read with a key that is stolen tomorrow. No session
@@ -181,7 +181,7 @@ struct SecureSocket {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/collectives/tls/tls_session.ipp"

@@ -30,7 +30,7 @@
 #include <openssl/x509v3.h>
 #endif
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
 
@@ -577,4 +577,4 @@ LOCKSTEP_INLINE void TlsSession::expect_long_messages() {}
 
 #endif
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -10,7 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What LOCKSTEP_TLS says, if it is set.
 LOCKSTEP_INLINE std::optional<Tls> tls_of_environment() {
@@ -94,4 +94,4 @@ LOCKSTEP_INLINE TlsSettings TlsSettings::chosen_with_servers(Tls tls, const TlsF
   return chosen_tls({.tls = tls, .with_servers = true}, files, own);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

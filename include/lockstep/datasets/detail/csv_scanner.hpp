@@ -17,7 +17,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 [[noreturn, gnu::cold]] inline void csv_error(const std::string& name,
                                               std::initializer_list<TextPiece> problem) {
@@ -181,4 +181,4 @@ class CsvScanner {
   std::uint64_t begin_line_ = 1;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

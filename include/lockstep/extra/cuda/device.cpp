@@ -17,7 +17,7 @@
 #include "lockstep/extra/cuda/kernels.cuh"
 #include "lockstep/extra/cuda/launch.cuh"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace {
 
 void check(cudaError_t error, std::string_view call) {
@@ -156,4 +156,4 @@ void Cuda::replay(const cuda::GraphKey& key, FunctionRef<void()> f) {
 #define LOCKSTEP_CUDA_INSTANCE(...) template void Cuda::launch(const cuda::__VA_ARGS__&);
 LOCKSTEP_CUDA_KERNELS(LOCKSTEP_CUDA_INSTANCE)
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

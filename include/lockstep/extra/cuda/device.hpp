@@ -10,7 +10,7 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/extra/cuda/kernels.cuh"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The first GPU that the process sees (CUDA_VISIBLE_DEVICES says which one). In programs that link
 /// lockstep::cuda, which has what is declared here. Its functions throw Error with CUDA's text.
@@ -42,4 +42,4 @@ class Cuda : public ComputeDevice {
   State* state_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/network/sequential.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// `Type` is the layer that does on Device what L does on the processor. It has L's name, shapes
 /// and variables, so that files fit both.
@@ -455,4 +455,4 @@ struct DeviceLayer<Device, Dropout<Rate>> {
   using Type = detail::DeviceDropout<Device, Rate>;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Net, computed by a device: forward, backward and the optimizer run there, the loss and the
 /// metrics on the processor. float32; one replica in a process. Names, shapes and variables are
@@ -184,4 +184,4 @@ template <class Device, class Net>
 inline constexpr bool ends_linearly<On<Device, Net>> = ends_linearly<Net>;
 
 }  // namespace detail
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

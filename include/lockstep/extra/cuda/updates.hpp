@@ -14,7 +14,7 @@
 #include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline cuda::ScaledGradient device_gradient(const UpdateContext& context, const float* gradients) {
   return {gradients, static_cast<float>(context.gradient_scale),
@@ -60,4 +60,4 @@ void update_on(Device&, const O&, const UpdateContext&, std::span<float>, std::s
                 "lockstep: on the device there are the optimizers SGD, Adam and AdamW");
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

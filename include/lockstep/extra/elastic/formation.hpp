@@ -25,7 +25,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A process calls all others, and says which slot it has (claim), again and again. What the others
 /// answer: that they are forming a world, or at work. The one of the lowest slot proposes:
@@ -342,7 +342,7 @@ class FormationTalk : public Conversation {
   bool has_greeted_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/extra/elastic/formation.ipp"

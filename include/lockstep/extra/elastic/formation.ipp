@@ -8,7 +8,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // --- what is said --------------------------------------------------------------------------------
 
@@ -307,4 +307,4 @@ LOCKSTEP_INLINE void Formation::fail(Time now) {
   stage_ = Stage::failed;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

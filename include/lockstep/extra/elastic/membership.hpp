@@ -16,7 +16,7 @@
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a dataset's global batch, that of `.batch(n)`, is when the workers change. Learning rates
 /// stay in either case.
@@ -106,7 +106,7 @@ class Membership final : public detail::Worlds {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/extra/elastic/membership.ipp"

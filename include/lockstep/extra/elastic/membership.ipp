@@ -35,7 +35,7 @@
 #include "lockstep/net/socket.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// What is wrong with a claim that does not fit this process's place in the cluster.
@@ -530,4 +530,4 @@ class MembershipCode final : public ElasticCode {
 LOCKSTEP_INLINE Elastic::Elastic(const ElasticOptions& options)
     : code_(std::make_shared<const detail::MembershipCode>(options)) {}
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

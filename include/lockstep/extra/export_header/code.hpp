@@ -18,7 +18,7 @@
 #include "lockstep/extra/export_header/runtime.hpp"
 #include "lockstep/saving/exported_variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Statements, one for each layer, that turn one value into the next: `rows` parts of so many
 /// numbers (the tokens of a sequence, or one sample). The functions are those of runtime.hpp.
@@ -183,4 +183,4 @@ class HeaderCode : public ExportedVariables {
   std::optional<Linear> pending_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -14,7 +14,7 @@
 #include "lockstep/saving/exported_variables.hpp"
 #include "lockstep/saving/model_files.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct ExportHeaderOptions {
   std::string name = "net";  ///< the namespace of what the header has
@@ -70,4 +70,4 @@ void export_header(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
     write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

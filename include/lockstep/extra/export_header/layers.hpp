@@ -35,7 +35,7 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The function of runtime.hpp.
 template <class F>
@@ -440,4 +440,4 @@ struct HeaderLayer<Frozen<L>> {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

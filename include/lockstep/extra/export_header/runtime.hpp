@@ -5,7 +5,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Arrays are row by row, the last extent fastest, channels last, as in Keras. Sums of products are
 /// made in blocks, as a sum of thousands of floats loses digits.
@@ -219,4 +219,4 @@ void gru(const float* x, const float* k, const float* r, const float* b, float* 
 }
 )";
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

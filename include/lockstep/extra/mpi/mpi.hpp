@@ -35,7 +35,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/mpi/watchdog.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
 /// Initializes MPI if the program has not done so, and then finalizes it when the program ends.
@@ -97,9 +97,9 @@ struct MpiPlace {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 [[nodiscard]] inline MPI_Datatype mpi_type(DataType type) noexcept {
   return type == DataType::float32   ? MPI_FLOAT
@@ -201,9 +201,9 @@ struct MpiGroup {
   Watchdog watchdog;  // last: it uses the others
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A CollectivePolicy over MPI: the way onto InfiniBand and onto supercomputers.
 ///
@@ -404,6 +404,6 @@ static_assert(CollectivePolicy<Mpi>);
   return cluster;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #endif

@@ -15,7 +15,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/thread.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// For calls into a library that blocks and has no deadlines: a thread that calls `late(what)` when
 /// what was begun has not ended within `limit` (or up to a quarter of it later).
@@ -69,4 +69,4 @@ class Watchdog {
   std::jthread thread_;  // last: it uses the others
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

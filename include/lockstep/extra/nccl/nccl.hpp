@@ -37,7 +37,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/nccl/nccl_communicator.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A CollectivePolicy over NCCL, for numbers that GPUs have computed; the ranks meet, speak of
 /// failures and sum the status over a Ring<Tcp>.
@@ -308,6 +308,6 @@ class Nccl {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #endif

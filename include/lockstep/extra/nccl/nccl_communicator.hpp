@@ -33,7 +33,7 @@
 #include "lockstep/extra/mpi/watchdog.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The communicator on this rank's device, with its own stream. What fails is told to all
 /// ranks, and thrown, by the transport; the communicator is then aborted, which ends what still
@@ -233,6 +233,6 @@ class NcclCommunicator {
   std::unique_ptr<std::remove_pointer_t<ncclComm_t>, Abort> communicator_{nullptr, {&watchdog_}};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #endif

@@ -17,7 +17,7 @@
 #include "lockstep/saving/exported_variables.hpp"
 #include "lockstep/saving/model_files.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct ExportOnnxOptions {
   std::string input = "x";   ///< the name of the samples [batch x the model's Input]
@@ -78,4 +78,4 @@ inline void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOn
 
 }  // namespace detail
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -22,7 +22,7 @@
 #include "lockstep/layers/input.hpp"
 #include "lockstep/saving/exported_variables.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 namespace onnx {
 // enum TensorProto.DataType
@@ -544,4 +544,4 @@ struct OnnxOperator<ActivityRegularization<Penalty>> : NoOnnxOperator {};
 template <>
 struct OnnxOperator<Identity> : NoOnnxOperator {};
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

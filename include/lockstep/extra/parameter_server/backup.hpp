@@ -24,7 +24,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/parameter_server/shard_keeper.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Where the workers of a fit stand; saved with the parameters.
 struct PsProgress {
@@ -193,4 +193,4 @@ inline void PsBackup::remove() {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -36,7 +36,7 @@
 #include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The worker that calls.
 struct PsCaller {
@@ -532,4 +532,4 @@ inline void ParameterClient::say_goodbye() noexcept {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

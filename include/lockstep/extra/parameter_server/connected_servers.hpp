@@ -20,7 +20,7 @@
 #include "lockstep/extra/parameter_server/server.hpp"
 #include "lockstep/net/listener.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A worker connects when its first fit begins; a server listens from the beginning.
 class ConnectedServers final : public ParameterServers {
@@ -101,4 +101,4 @@ inline void ConnectedServers::serve(ShardKeeper& keeper) {
       .serve();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -38,7 +38,7 @@
 #include "lockstep/net/rare_log.hpp"
 #include "lockstep/net/socket.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Numbers of 8 bytes, one after the other, with which messages begin.
 template <class... Numbers>
@@ -457,4 +457,4 @@ struct PsBeginning {
   return beginning;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Equal in all processes, unless an option says otherwise.
 struct ParameterServerOptions {
@@ -73,4 +73,4 @@ struct ParameterServerOptions {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

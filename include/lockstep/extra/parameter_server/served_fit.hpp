@@ -32,7 +32,7 @@
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/trainer.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // --- places, as the servers keep one for each rank -----------------------------------------------
 
@@ -308,4 +308,4 @@ class ServedVariables final : public RemoteVariables<T> {
   bool was_served_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -29,7 +29,7 @@
 #include "lockstep/net/listener.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Serves all fits of the workers of a cluster: a thread for each connection. A worker whose
 /// connection ends is forgotten: no other waits for it. A process that claims its rank takes its
@@ -385,4 +385,4 @@ inline void ParameterServer::answer(PsConnection& connection, PsMember& member) 
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -11,7 +11,7 @@
 #include "lockstep/step/variables.hpp"
 #include "lockstep/step/workspace.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A range of the arena.
 struct ShardRange {
@@ -112,4 +112,4 @@ void each_untrained(const Program<T>& program, const Arena<T>& state, std::span<
       for (T& element : state.slices()[i]) f(element, *next++);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -13,7 +13,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// One **shard**: a range of elements of the model's arena, with its slots, and all variables that
 /// are not trained. ParameterServer makes one call at a time, but for those that give what never
@@ -67,4 +67,4 @@ class ShardKeeper {
   [[nodiscard]] virtual ExitCode told_to_stop() const noexcept { return ExitCode::success; }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

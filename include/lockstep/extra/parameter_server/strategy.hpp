@@ -22,7 +22,7 @@
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Trains with the parameter servers of a cluster: the tasks of TF_CONFIG's job `ps`. Each server
 /// holds a range of the parameters with the optimizer's slots; each worker, one replica on one
@@ -162,4 +162,4 @@ inline ParameterServerStrategy::~ParameterServerStrategy() {
     servers_->say_goodbye();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -14,7 +14,7 @@
 #include "lockstep/extra/parameter_server/shard.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Sends each server the gradients of its shard, and gets the shard's parameters, with this update
 /// and those of other workers in them. In rounds (max_staleness 0), status and untrained state are
@@ -91,4 +91,4 @@ class ParameterServerUpdater final : public Updater<T> {
   UpdateStep step_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -41,7 +41,7 @@
 #include "lockstep/core/traffic.hpp"
 #include "lockstep/net/listener.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What PrometheusFile writes and PrometheusPort answers:
 ///
@@ -162,9 +162,9 @@ inline std::string PrometheusText::make(const Training& training, const Logs& lo
   return content;
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct PrometheusFileOptions {
   /// "{rank}" in it stands for the worker's number, and each worker writes a file; without it, the
@@ -613,4 +613,4 @@ inline void PrometheusPort::note_step() noexcept {
   shown_->last_step = Clock::now().time_since_epoch().count();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

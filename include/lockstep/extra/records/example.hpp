@@ -12,7 +12,7 @@
 
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What a feature of an Example has.
 enum class FeatureKind { none, bytes, floats, ints };
@@ -77,7 +77,7 @@ class Example {
   std::map<std::string, std::string> features_;  // serialized, by name
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/extra/records/example.ipp"

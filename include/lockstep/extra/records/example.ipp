@@ -7,7 +7,7 @@
 #include "lockstep/extra/records/example.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 // tensorflow/core/example/example.proto and feature.proto: Example {features 1}, Features {feature
 // 1: a map of key 1 and value 2}, Feature {bytes_list 1, float_list 2, int64_list 3}, each {value
@@ -154,4 +154,4 @@ LOCKSTEP_INLINE std::string Example::serialize() const {
   return example.message(1, features).bytes();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Writes one message, field by field (protobuf.dev/programming-guides/encoding). A field that has
 /// its default value is left out by the caller, as proto3 has it.
@@ -153,4 +153,4 @@ class ProtoReader {
   std::uint32_t wire_type_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -13,7 +13,7 @@
 #include "lockstep/checkpoint/growing_file.hpp"
 #include "lockstep/core/config.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// An uncompressed TFRecord file. Keeps the places of its records (8 bytes each) and no record:
 /// these are read where they are wanted. Copies share the places. Everything throws DataError,
@@ -130,7 +130,7 @@ class TFRecordWriter {
   detail::GrowingFile file_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/extra/records/tfrecord_file.ipp"

@@ -17,7 +17,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/records/tfrecord_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -185,4 +185,4 @@ LOCKSTEP_INLINE void TFRecordWriter::put(std::span<const std::byte> bytes) {
   file_.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -18,7 +18,7 @@
 #include "lockstep/extra/records/example.hpp"
 #include "lockstep/extra/records/tfrecord_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How a feature holds its numbers: as a list of floats or ints, or in one string of bytes, as
 /// tf.io.decode_raw takes it (little-endian).
@@ -120,7 +120,7 @@ template <class Reader = TFRecordReader>
   return from_files(std::move(paths), Reader{detail::shared_examples(std::move(examples))});
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/extra/records/tfrecords.ipp"

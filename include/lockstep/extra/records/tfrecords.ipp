@@ -9,7 +9,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/records/tfrecords.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
@@ -129,4 +129,4 @@ LOCKSTEP_INLINE void TFRecordSource::parse(TFRecordFile::Reader& reader, std::in
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -18,7 +18,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/extra/records/tfrecord_file.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A bucket of a histogram: left edge, right edge, number of values.
 using HistogramBucket = std::array<double, 3>;
@@ -156,7 +156,7 @@ class TensorBoard {
   Clock::time_point batch_began_{};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/extra/tensorboard/tensorboard.ipp"

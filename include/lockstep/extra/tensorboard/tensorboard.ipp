@@ -17,7 +17,7 @@
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/extra/tensorboard/tensorboard.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE std::vector<HistogramBucket> histogram_of(std::span<const double> values,
                                                           std::size_t buckets) {
@@ -442,4 +442,4 @@ LOCKSTEP_INLINE void TensorBoard::restore_run(const State& state, Run& run) cons
     run.file = std::make_unique<EventFile>(path.string(), size, options_.wall_time);
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}}  // namespace lockstep

@@ -17,7 +17,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Sums gradients over a window of steps, each rank its own; in the last step of the window they go
 /// the way of another route, together: one reduction for each update. The other steps reduce their
@@ -139,4 +139,4 @@ class AccumulatedUpdater final : public Updater<T> {
   UpdateStep step_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

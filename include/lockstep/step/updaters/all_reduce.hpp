@@ -11,7 +11,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Cuts a step's gradients, which become ready from the start of the arena on, into ranges. The
 /// ranges grow, so that a long array has few of them, and each is long enough for the wire. They
@@ -167,4 +167,4 @@ class OverlappedUpdater final : public Updater<T> {
   EarlyRanges ranges_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

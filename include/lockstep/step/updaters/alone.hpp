@@ -8,7 +8,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Updates parameters as soon as backward is done with them, while they and their gradients are in
 /// the caches.
@@ -57,4 +57,4 @@ class AloneUpdater final : public Updater<T> {
   std::size_t updated_ = 0;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

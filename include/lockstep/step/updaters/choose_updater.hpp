@@ -9,7 +9,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The one place that decides. The same route on all ranks.
 template <class T>
@@ -41,7 +41,7 @@ template <class T>
          Constraints<T>(program.layout().variables).empty();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
 #if !defined(LOCKSTEP_COMPILED)
 #include "lockstep/step/updaters/choose_updater.ipp"

@@ -13,7 +13,7 @@
 #include "lockstep/step/updaters/shared_memory.hpp"
 #include "lockstep/step/updaters/threads.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class T>
 std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
@@ -37,9 +37,9 @@ std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
   return std::make_unique<AccumulatedUpdater<T>>(parts, std::move(route));
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(
     std::unique_ptr<Updater<LOCKSTEP_REAL>> choose_updater(const Parts<LOCKSTEP_REAL>&));
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

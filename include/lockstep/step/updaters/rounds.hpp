@@ -20,7 +20,7 @@
 #include "lockstep/step/updater.hpp"
 #include "lockstep/step/updaters/alone.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Each rank updates its own parameters, and calls no collective, until a step ends the round.
 /// Then the ranks sum how far each has come from where all began, and go on from there together:
@@ -185,4 +185,4 @@ class RoundsUpdater final : public Updater<T> {
   UpdateStep step_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

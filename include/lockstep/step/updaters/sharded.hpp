@@ -19,7 +19,7 @@
 #include "lockstep/step/variables.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// With this many blocks for each worker, no share is more than an eighth above another's.
 inline constexpr std::size_t least_blocks_of_worker = 8;
@@ -224,4 +224,4 @@ class ShardedUpdater final : public Updater<T> {
   UpdateStep step_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -12,7 +12,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Each rank updates a share of the parameters for all ranks: Xu et al., "Automatic cross-replica
 /// sharding of weight update in data-parallel training", 2020. The new parameters take the place of
@@ -67,4 +67,4 @@ class SharedMemoryUpdater final : public Updater<T> {
   UpdateStep step_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -11,7 +11,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Each thread sums a share of the gradients and updates the parameters of that share in one pass:
 /// sums go from registers into the parameters. With large gradients it begins during backward, with
@@ -86,4 +86,4 @@ class ThreadsUpdater final : public Updater<T> {
   const bool is_early_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -38,7 +38,7 @@
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Goes on listening, so that no other program gets the port, for which this worker and restarted
 /// ones would then wait in vain. A **guest** that asks whether this rank's process lives
@@ -635,4 +635,4 @@ class IncomingCalls {
   bool closed_ = false;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

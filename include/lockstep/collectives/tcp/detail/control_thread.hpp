@@ -40,7 +40,7 @@
 #include "lockstep/core/thread.hpp"
 #include "lockstep/net/socket.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Calls a port, and closes its own direction at once. The process that is looked for answers with
 /// its incarnation (see ControlResident). If no process has the port, or another one answers, it
@@ -508,4 +508,4 @@ class TcpControl {
   std::thread thread_;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

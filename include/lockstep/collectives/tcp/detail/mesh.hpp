@@ -39,7 +39,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What the operations of Tcp work with. The **cause** is the failure that all ranks name. Used by
 /// one thread at a time; `control` by any.
@@ -252,4 +252,4 @@ struct TcpMesh {
   std::atomic<bool> has_failed = false;  // an operation of this rank, or its program
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -25,7 +25,7 @@
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What one transfer sends to one peer (TcpSending) or receives from it (TcpReceiving): a frame and
 /// a stream. If the stream is empty, there is no message.
@@ -326,4 +326,4 @@ class TcpReceiving : public TcpMessage {
   std::size_t surplus_ = 0;  // bytes of the block beyond that
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

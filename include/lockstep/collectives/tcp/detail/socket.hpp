@@ -31,7 +31,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/socket.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // With the executor spelled out, Asio instantiates nothing for executors that are known at run time
 // only.
@@ -186,4 +186,4 @@ inline asio::error_code cause_of_break(int socket) {
   return {error, asio::error::get_system_category()};
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

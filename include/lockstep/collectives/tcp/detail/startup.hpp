@@ -40,7 +40,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A start-up under way. Vocabulary: a worker **calls** the lower ranks and is called by the higher
 /// ones, its **guests**. When a handshake has come to agreement, the connection **stands**, and has
@@ -712,4 +712,4 @@ class TcpStartup {
   StartupConnecting connecting_{context_};
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

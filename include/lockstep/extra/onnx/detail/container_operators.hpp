@@ -30,7 +30,7 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/tied_head.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// An activation function of a recurrent operator, with those of its numbers that it has.
 struct OnnxGate {
@@ -564,4 +564,4 @@ struct OnnxOperator<Frozen<L>> {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

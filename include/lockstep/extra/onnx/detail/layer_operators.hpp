@@ -35,7 +35,7 @@
 #include "lockstep/layers/window.hpp"
 #include "lockstep/network/repeat.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 template <class F>
 inline constexpr bool is_leaky_relu = false;
@@ -720,4 +720,4 @@ struct OnnxOperator<Cropping1D<Left, Right>> {
   }
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -21,7 +21,7 @@
 #include "lockstep/extra/parameter_server/options.hpp"
 #include "lockstep/extra/parameter_server/shard_keeper.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The fits of the workers, one after the other. Each worker's thread calls `answer` with its
 /// messages.
@@ -437,4 +437,4 @@ inline void PsFits::end_round_if_complete() {
   members_.changed.notify_all();
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail

@@ -24,7 +24,7 @@
 #include "lockstep/extra/parameter_server/options.hpp"
 #include "lockstep/net/rare_log.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Which server this is, and for how many workers.
 struct PsPlace {
@@ -242,4 +242,4 @@ inline void PsMembers::forget_laggards() {
   }
 }
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+}}}  // namespace lockstep::detail
