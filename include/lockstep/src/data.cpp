@@ -23,6 +23,7 @@
 #include "lockstep/data/files.ipp"
 #include "lockstep/data/filter.ipp"
 #include "lockstep/data/joined_stages.ipp"
+#include "lockstep/data/parallel_read.ipp"
 #include "lockstep/data/pipeline.ipp"
 #include "lockstep/data/resized_batches.ipp"
 #include "lockstep/data/sharding.ipp"
