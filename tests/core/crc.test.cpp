@@ -1,5 +1,5 @@
-#include "lockstep/core/crc.hpp"
-#include "lockstep/core/crc_methods.hpp"
+#define LOCKSTEP_INLINE inline
+#include "lockstep/core/crc.ipp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-#include "lockstep/cluster/launchers/node_list.hpp"
+#define LOCKSTEP_INLINE inline
+#include "lockstep/cluster/launchers/known_launchers.ipp"
 
 #include <doctest/doctest.h>
 
