@@ -1,5 +1,5 @@
-#define LOCKSTEP_INLINE inline
-#include "lockstep/core/crc.ipp"
+#include "lockstep/core/crc.hpp"
+#include "lockstep/core/crc_methods.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,4 @@
-#define LOCKSTEP_INLINE inline
-#include "lockstep/cluster/launchers/known_launchers.ipp"
+#include "lockstep/cluster/launchers/node_list.hpp"
 
 #include <doctest/doctest.h>
 
