@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
@@ -362,7 +363,7 @@ class StartupConnecting {
     context_.outgoing.stop(peer);  // those for data begin again when control stands
     context_.agreement.lose(peer);
     context_.roster.peer(peer).connected = false;
-    context_.roster.peer(peer).problem = "closed the connection again";
+    context_.roster.peer(peer).problem = closed_again;
     if (peer < context_.rank()) context_.outgoing.start_again(peer, Place::control_link);
   }
 
@@ -655,9 +656,11 @@ class TcpStartup {
     report_timer_.expires_after(report_interval);
     report_timer_.async_wait([this](asio::error_code) {
       if (is_over_) return;
-      log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",
-                       static_cast<int>(context_.seconds()), " s for ",
-                       context_.roster.describe_missing(StartupContext::Clock::now()),
+      using std::chrono::duration_cast, std::chrono::milliseconds;
+      const auto now = StartupContext::Clock::now();
+      log_line(concat({waits_since(context_.roster.names().shortly(context_.rank()),
+                                   duration_cast<milliseconds>(now - context_.begin),
+                                   context_.roster.describe_missing(now)),
                        context_.incoming.problem(), context_.incoming.strangers()}));
       report_later();
     });
