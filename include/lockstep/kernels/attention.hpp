@@ -15,7 +15,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/product_layout.hpp"
-#include "lockstep/kernels/random_mask.hpp"
+#include "lockstep/kernels/random.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/kernels/transpose.hpp"
 
