@@ -30,7 +30,6 @@
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_part.hpp"
-#include "lockstep/training/named_arrays.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -235,11 +234,22 @@ class Trainer {
     if (remote_ && remote_->are_in_fit()) remote_->pull();
   }
 
+  /// See loops.hpp.
+  void check_variables_are_here(std::string_view call) const;
   /// Every variable in one replica, layer by layer, the trained ones before the others.
   [[nodiscard]] std::vector<NamedArray<T>> named_arrays(std::size_t replica) const;
 
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const;
+
+  /// Bytes of all arrays of a saved state.
+  [[nodiscard]] std::uint64_t state_bytes() const;
+  /// The optimizer's slots, averages, and the outer optimizer's.
+  [[nodiscard]] std::size_t slot_count() const noexcept;
+  /// Where the workers share out updates, the optimizer's slots that are spread over them.
+  [[nodiscard]] std::size_t shared_slots() const noexcept {
+    return variables_.shares_updates() ? program_.layout().slots : 0;
+  }
 
   // What a saved state needs from the other workers.
 

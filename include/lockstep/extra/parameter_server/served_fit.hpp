@@ -219,9 +219,7 @@ class TrainerShard final : public ShardKeeper {
     return detail::save_state(trainer_, std::move(reused));
   }
   void restore(const TrainingState& backup) override { detail::restore_state(trainer_, backup); }
-  [[nodiscard]] std::uint64_t backup_bytes() const override {
-    return detail::state_bytes(trainer_);
-  }
+  [[nodiscard]] std::uint64_t backup_bytes() const override { return trainer_.state_bytes(); }
   [[nodiscard]] ExitCode told_to_stop() const noexcept override { return signals_.received(); }
 
  private:
