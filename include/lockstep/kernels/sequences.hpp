@@ -11,7 +11,7 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// A batch of sequences. By rows, token t of sample s is row s * positions + t of each feature; by
-/// samples, each value of a sample is a feature of its own, number t * features + feature.
+/// samples, each value of a sample is a feature, number t * features + feature.
 struct SequenceLayout {
   std::size_t samples = 0;
   std::size_t positions = 0;

@@ -21,7 +21,7 @@ struct MirroredOptions {
   Pinning pinning = Pinning::automatic;
 };
 
-/// Trains on several threads, each with a replica of its own and a part of each batch. After a
+/// Trains on several threads, each with a replica and a part of each batch. After a
 /// failure that the program survives, it can be used again.
 ///
 /// One thread calls run() at a time.

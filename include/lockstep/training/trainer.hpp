@@ -142,7 +142,7 @@ class RankState {
   RankState(const Program<T>& program, Variables<T>& variables, std::size_t replicas)
       : program_(program), variables_(variables), own_(replicas) {}
 
-  /// Called by each replica on its own thread, at first.
+  /// Called by each replica on its thread, at first.
   void start(std::size_t replica);
   /// The variables that a replica trains.
   [[nodiscard]] Variables<T>& variables(std::size_t replica) const noexcept {
@@ -327,7 +327,7 @@ class Trainer {
   const std::shared_ptr<AnyStrategy> strategy_;
   Variables<T> variables_;
   const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
-  std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
+  std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's thread
   const std::optional<std::uint64_t> given_seed_;
   const int model_number_;  // 0 for one that is compiled in a callback
   RankState<T> rank_state_;

@@ -45,7 +45,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// ones would then wait in vain. A **guest** that asks whether this rank's process lives
 /// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
 /// to join hears that the cluster is at work; any other guest is turned away without a word. With
-/// TLS, all of this comes after its handshake. One that has closed its own direction gets what a
+/// TLS, all of this comes after its handshake. One that has closed its direction gets what a
 /// PortProbe looks for, in plain form, and is turned away at once. The number of guests, their time
 /// and their rate are limited.
 class ListeningPort final : public ControlResident {
@@ -291,7 +291,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     handshake.emplace(greet_());
     problem_ = accepts_in_silence;
     if (owner_.tls != nullptr) {
-      // A socket that calls a free port of its own host may be given that very port.
+      // A socket that calls a free port of its host may be given that very port.
       if (socket.local_endpoint(error) == socket.remote_endpoint(error))
         return fail(lower_case(asio::error_code(asio::error::connection_refused).message()));
       socket.tls =
@@ -503,7 +503,7 @@ class OutgoingCalls {
   throw ConfigurationError(problem);
 }
 
-/// This worker's own port, and the connections that have come to it and have no place yet: the
+/// This worker's port, and the connections that have come to it and have no place yet: the
 /// **guests**. There is room for a number of them; then the oldest goes, so that no guest can keep
 /// others out.
 class IncomingCalls {

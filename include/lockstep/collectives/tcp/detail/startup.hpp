@@ -279,7 +279,7 @@ class StartupConnecting {
 
   // Two processes that both claim rank 0 call no peer and would wait for each other's; so rank 0
   // looks which process answers at its address. And a socket that connects to a free port of its
-  // own host may be given that very port, and so meet itself.
+  // host may be given that very port, and so meet itself.
   void meet_myself(const Pointer& connection) {
     if (!connection->incoming) return fail(connection, "connection refused");
     met_myself_ = true;
