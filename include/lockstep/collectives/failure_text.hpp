@@ -1,5 +1,6 @@
-// What is said of workers that are lost, or keep others waiting: one numbering, one wording. For a
-// lost worker, VoteTally joins the parts, FailureWatch adds the address, CollectiveError the name.
+// What is said of workers that are lost, keep others waiting, or do not come at start-up: one
+// numbering, one wording. For a lost worker, VoteTally joins the parts, FailureWatch adds the
+// address, CollectiveError the name.
 #pragma once
 
 #include <chrono>
@@ -225,6 +226,36 @@ inline constexpr const char* lost_as_well = "; lost as well: ";
   return concat({"; the workers must all be there within ", limit.count(),
                  " ms (CommunicationOptions::startup_timeout)"});
 }
+[[gnu::cold]] inline std::string claims_to_be(std::string_view worker, std::string_view why) {
+  return concat({"claims to be ", worker, why});
+}
+[[gnu::cold]] inline std::string has_more_connections(std::size_t here) {
+  return concat({", with more connections for data than this worker, which has ", here});
+}
+[[gnu::cold]] inline std::string answers_as(int worker) {
+  return concat({"answers as worker ", worker});
+}
+[[gnu::cold]] inline std::string was_turned_away(std::string_view host, std::string_view why) {
+  return concat({"was turned away: ", host, why});
+}
+[[gnu::cold]] inline std::string is_there_twice(std::string_view worker, std::string_view host,
+                                                std::string_view other_host) {
+  return concat({worker, " is there twice: two processes, on ", host, " and ", other_host,
+                 ", have one place in the cluster; give each worker its own task index in "
+                 "TF_CONFIG"});
+}
+inline constexpr const char* all_need_the_same =
+    "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
+    "LOCKSTEP_CLUSTER_SECRET";
+inline constexpr const char* speaks_otherwise = "does not speak this protocol";
+inline constexpr const char* is_another_program =
+    "is another program, which does not speak this protocol";
+inline constexpr const char* has_not_proved = "has not proved that it knows the cluster secret";
+inline constexpr const char* has_this_name = ", which this worker calls itself";
+inline constexpr const char* is_no_contact = ", with which this worker has no connections";
+inline constexpr const char* tries_again = "; this worker tries again until the start-up times out";
+inline constexpr const char* asks_again =
+    "; this worker asks again, whether another one has the place";
 inline constexpr const char* no_answer_so_far = "no answer so far";
 inline constexpr const char* has_not_connected = "has not connected yet";
 inline constexpr const char* lacks_connections = "is here, but not yet connected to all others";

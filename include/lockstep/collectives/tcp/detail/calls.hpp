@@ -534,8 +534,7 @@ class IncomingCalls {
       if (!before.empty()) log_line(concat({"this worker listens on its port now: ", address}));
       return accept();
     }
-    if (before.empty())
-      log_line(concat({cannot_listen_, "; this worker tries again until the start-up times out"}));
+    if (before.empty()) log_line(cannot_listen_ + tries_again);
     open_timer_.expires_after(std::chrono::milliseconds(100));
     open_timer_.async_wait([=, this](asio::error_code) {
       if (!closed_) open(address, -1, bind_address, backlog);
