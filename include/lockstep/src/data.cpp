@@ -12,7 +12,6 @@
 #include "lockstep/core/logs.ipp"
 #include "lockstep/core/npy_header.ipp"
 #include "lockstep/core/resource_limits.ipp"
-#include "lockstep/core/shape.ipp"
 #include "lockstep/core/text.ipp"
 #include "lockstep/core/trace.ipp"
 #include "lockstep/core/zip.ipp"
