@@ -28,22 +28,8 @@ struct BytePairTrainingOptions {
 namespace detail {
 
 struct BytePairs;
-
-/// How often the words of some texts occur.
-class WordCounts {
- public:
-  explicit WordCounts(const BytePairTrainingOptions& options);
-  WordCounts(const WordCounts&) = delete;
-  WordCounts& operator=(const WordCounts&) = delete;
-  ~WordCounts();
-  void add(std::string_view text);
-  [[nodiscard]] std::shared_ptr<const BytePairs> train() const;
-
- private:
-  struct Counts;
-  const BytePairTrainingOptions& options_;
-  std::unique_ptr<Counts> counts_;
-};
+[[nodiscard]] std::shared_ptr<const BytePairs> train_byte_pairs(
+    EachText texts, const BytePairTrainingOptions& options);
 
 }  // namespace detail
 
@@ -75,9 +61,11 @@ class BytePairEncoding {
   [[nodiscard]] static BytePairEncoding train(const Texts& texts,
                                               const BytePairTrainingOptions& options,
                                               TextOf text_of = {}) {
-    detail::WordCounts counts(options);
-    detail::each_text(texts, [&](std::string_view text) { counts.add(text_of(text)); });
-    return BytePairEncoding(counts.train());
+    return BytePairEncoding(detail::train_byte_pairs(
+        [&](FunctionRef<void(std::string_view)> add) {
+          detail::each_text(texts, [&](std::string_view text) { add(text_of(text)); });
+        },
+        options));
   }
 
   /// Writes a tokenizer.json, whole or not at all. Throws Error when it cannot be written.

@@ -44,6 +44,17 @@ LOCKSTEP_INLINE std::size_t end_of_word(std::string_view text) {
   return end == text.size() || last == 0 ? end : last;
 }
 
+template <class F>
+void each_word(std::string_view text, bool add_prefix_space, const F& f) {
+  std::string prefixed;
+  if (add_prefix_space && !text.empty() && text[0] != ' ') text = prefixed.append(" ").append(text);
+  while (!text.empty()) {
+    const std::size_t end = end_of_word(text);
+    f(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
 /// Bytes as the characters that stand for them in the file: those that can be seen as themselves,
 /// the others from U+0100 on, in their order.
 struct ByteAlphabet {
@@ -130,8 +141,6 @@ struct BytePairs {
   /// Makes the rest from tokens, merges and added tokens.
   void finish();
   void merge(std::string_view word, MergeMemory& memory, std::vector<std::uint32_t>& out) const;
-  void encode_words(std::string_view text, MergeMemory& memory,
-                    std::vector<std::uint32_t>& out) const;
   void encode(std::string_view text, int pass, MergeMemory& memory,
               std::vector<std::uint32_t>& out) const;
 };
@@ -150,20 +159,15 @@ LOCKSTEP_INLINE void BytePairs::finish() {
     ranks[pair_key(merges[rank].left, merges[rank].right)] = rank;
   MergeMemory memory;
   std::vector<std::uint32_t> out;
-  const auto has_ids = [&](std::string_view word) {
-    return std::ranges::all_of(
-        word, [&](char c) { return byte_ids[static_cast<unsigned char>(c)] != no_token; });
-  };
   words.reserve(merges.size());
   for (const Merge& made : merges) {
     out.clear();
-    if (!has_ids(bytes[made.made])) continue;
     merge(bytes[made.made], memory, out);
-    if (out.size() == 1) words.emplace(bytes[made.made], out[0]);
+    if (out.size() == 1 && out[0] != no_token) words.emplace(bytes[made.made], out[0]);
   }
 }
 
-/// Of all pairs of neighbours, the one of the least rank is merged first, and of equal ones the
+/// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the one of the least rank is merged first, and of equal ones the
 /// first in the word: a heap of pairs, of which those that are no more are passed over.
 LOCKSTEP_INLINE void BytePairs::merge(std::string_view word, MergeMemory& memory,
                                       std::vector<std::uint32_t>& out) const {
@@ -173,13 +177,8 @@ LOCKSTEP_INLINE void BytePairs::merge(std::string_view word, MergeMemory& memory
   heap.clear();
   const auto size = static_cast<std::uint32_t>(word.size());
   for (std::uint32_t i = 0; i < size; ++i) {
-    const auto byte = static_cast<unsigned char>(word[i]);
-    if (byte_ids[byte] == no_token)
-      throw DataError(concat({"BytePairEncoding: the vocabulary has no token for the byte 0x",
-                              hex_text(byte, 2),
-                              ", which the text has: train with the whole alphabet "
-                              "(initial_alphabet = ByteLevel.alphabet())"}));
-    symbols.push_back({byte_ids[byte], i - 1, i + 1 < size ? i + 1 : no_token});
+    const std::uint32_t id = byte_ids[static_cast<unsigned char>(word[i])];
+    symbols.push_back({id, i - 1, i + 1 < size ? i + 1 : no_token});
   }
   const auto consider = [&](std::uint32_t place) {
     const std::uint32_t next = symbols[place].next;
@@ -209,25 +208,17 @@ LOCKSTEP_INLINE void BytePairs::merge(std::string_view word, MergeMemory& memory
   for (std::uint32_t i = 0; i < size; i = symbols[i].next) out.push_back(symbols[i].id);
 }
 
-LOCKSTEP_INLINE void BytePairs::encode_words(std::string_view text, MergeMemory& memory,
-                                             std::vector<std::uint32_t>& out) const {
-  std::string prefixed;
-  if (add_prefix_space && !text.empty() && text[0] != ' ') text = prefixed.append(" ").append(text);
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, end_of_word(text));
-    text.remove_prefix(word.size());
-    if (const auto found = words.find(word); found != words.end())
-      out.push_back(found->second);
-    else
-      merge(word, memory, out);
-  }
-}
-
 /// Cuts the text at its added tokens: first at those that a normalizer would not change, then, in
 /// what is between them, at the others. At a place the longest counts.
 LOCKSTEP_INLINE void BytePairs::encode(std::string_view text, int pass, MergeMemory& memory,
                                        std::vector<std::uint32_t>& out) const {
-  if (pass == 2) return encode_words(text, memory, out);
+  if (pass == 2)
+    return each_word(text, add_prefix_space, [&](std::string_view word) {
+      if (const auto found = words.find(word); found != words.end())
+        out.push_back(found->second);
+      else
+        merge(word, memory, out);
+    });
   std::array<bool, 256> begins{};
   for (const AddedToken& token : added)
     if (token.is_normalized == (pass == 1))
@@ -251,127 +242,92 @@ LOCKSTEP_INLINE void BytePairs::encode(std::string_view text, int pass, MergeMem
 
 // --- tokenizer.json ------------------------------------------------------------------------------
 
+/// What would make other ids than encode does is refused.
 LOCKSTEP_INLINE void check_kind_of_tokenizer(const JsonFile& file) {
-  const auto expect = [&](const JsonTree& object, std::string_view place, std::string_view key,
-                          std::string_view expected, bool is_good) {
-    if (!is_good)
-      file.refuse(JsonFile::place_of(place, key), expected, file.find(object, place, key));
+  struct Rule {
+    std::string_view place, expected;
+    bool may_be_missing = true;
   };
-  const auto is_null = [](const JsonTree* value) { return value == nullptr || value->is_null(); };
-  const auto is_type = [&](const JsonTree& object, std::string_view place, std::string_view type) {
-    const JsonTree* const found = file.find(object, place, "type");
-    return found != nullptr && found->text() != nullptr && *found->text() == type;
-  };
-  const JsonTree& root = file.root();
-  for (const std::string_view key : {"normalizer", "truncation", "padding"})
-    expect(root, "", key, "null: this would change texts or ids",
-           is_null(file.find(root, "", key)));
-  const JsonTree* const post = file.find(root, "", "post_processor");
-  expect(root, "", "post_processor", "null or one of type ByteLevel",
-         is_null(post) || is_type(*post, "post_processor", "ByteLevel"));
-  const JsonTree& words = file.at(root, "", "pre_tokenizer", JsonTree::Kind::object);
-  expect(words, "pre_tokenizer", "type", "'ByteLevel' (GPT-2's)",
-         is_type(words, "pre_tokenizer", "ByteLevel"));
-  const JsonTree* const regex = file.find(words, "pre_tokenizer", "use_regex");
-  expect(words, "pre_tokenizer", "use_regex", "true", regex == nullptr || regex->is_true());
-  const JsonTree& model = file.at(root, "", "model", JsonTree::Kind::object);
-  const JsonTree* const type = file.find(model, "model", "type");
-  expect(model, "model", "type", "'BPE'", type == nullptr || is_type(model, "model", "BPE"));
-  expect(model, "model", "dropout", "null", is_null(file.find(model, "model", "dropout")));
-  for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const JsonTree* const affix = file.find(model, "model", key);
-    expect(model, "model", key, "null or ''",
-           is_null(affix) || (affix->text() && affix->text()->empty()));
-  }
-  for (const std::string_view key : {"byte_fallback", "ignore_merges"}) {
-    const JsonTree* const flag = file.find(model, "model", key);
-    expect(model, "model", key, "false", flag == nullptr || !flag->is_true());
+  constexpr Rule rules[] = {{"normalizer", "null"},
+                            {"truncation", "null"},
+                            {"padding", "null"},
+                            {"pre_tokenizer.type", "'ByteLevel'", false},
+                            {"pre_tokenizer.use_regex", "true"},
+                            {"post_processor.type", "'ByteLevel'"},
+                            {"model.type", "'BPE'"},
+                            {"model.dropout", "null"},
+                            {"model.continuing_subword_prefix", "null or ''"},
+                            {"model.end_of_word_suffix", "null or ''"},
+                            {"model.byte_fallback", "false"},
+                            {"model.ignore_merges", "false"},
+                            {"model.vocab", "an object", false},
+                            {"model.merges", "a list", false},
+                            {"added_tokens", "a list"}};
+  for (const Rule& rule : rules) {
+    const std::size_t dot = rule.place.find('.');
+    const JsonTree& outer = file.root()[rule.place.substr(0, dot)];
+    const JsonTree& found = dot == rule.place.npos ? outer : outer[rule.place.substr(dot + 1)];
+    const bool is_missing = found.kind == JsonTree::Kind::nothing && rule.may_be_missing;
+    const std::string got = found.described();
+    if (!is_missing && !rule.expected.starts_with(got) && !rule.expected.ends_with(got))
+      file.refuse(rule.place, rule.expected, found);
   }
 }
 
 LOCKSTEP_INLINE std::shared_ptr<const BytePairs> read_tokenizer(const std::string& path) {
-  using enum JsonTree::Kind;
   const JsonFile file("tokenizer.json", path);
   check_kind_of_tokenizer(file);
   auto pairs = std::make_shared<BytePairs>();
-  const JsonTree& root = file.root();
-  const JsonTree* const prefix =
-      file.find(*file.find(root, "", "pre_tokenizer"), "", "add_prefix_space");
-  pairs->add_prefix_space = prefix == nullptr || prefix->is_true();
+  const JsonTree& prefix = file.root()["pre_tokenizer"]["add_prefix_space"];
+  pairs->add_prefix_space = prefix.kind == JsonTree::Kind::nothing || prefix.is_true();
 
-  const JsonTree& model = file.at(root, "", "model", object);
-  const JsonTree& vocabulary = file.at(model, "model", "vocab", object);
-  const JsonTree* const added = file.find(root, "", "added_tokens");
-  const std::size_t most =
-      vocabulary.children.size() + (added == nullptr ? 0 : added->children.size());
-  std::vector<const JsonTree*> of_id(most);
-  std::size_t size = 0;
-  const auto take = [&](const std::string& token, const JsonTree* id, const std::string& place) {
-    if (id == nullptr || id->number() == nullptr || *id->number() >= most)
-      file.refuse(place, concat({"an id less than ", most, ", the number of tokens"}), id);
-    const auto number = static_cast<std::size_t>(*id->number());
-    size = std::max(size, number + 1);
-    pairs->tokens.resize(std::max(size, pairs->tokens.size()));
-    if (of_id[number] != nullptr && pairs->tokens[number] != token)
-      file.refuse(place,
-                  concat({"an id that no other token has; ", in_quotes(pairs->tokens[number], 60),
-                          " has it too"}),
-                  id);
-    of_id[number] = id;
-    pairs->tokens[number] = token;
-    return static_cast<std::uint32_t>(number);
-  };
+  const std::vector<JsonTree>& vocabulary = file.root()["model"]["vocab"].children;
+  const std::vector<JsonTree>& added = file.root()["added_tokens"].children;
+  const std::size_t most = vocabulary.size() + added.size();
   std::unordered_map<std::string_view, std::uint32_t> ids;
-  for (const JsonTree& token : vocabulary.children)
-    if (!ids.emplace(token.key,
-                     take(token.key, &token, concat({"model.vocab: ", in_quotes(token.key, 60)})))
-             .second)
-      file.refuse(concat({"model.vocab: ", in_quotes(token.key, 60)}), "each token once", &token);
-
-  if (added != nullptr && added->kind != array) file.refuse("added_tokens", "a list", added);
-  for (std::size_t i = 0; added != nullptr && i < added->children.size(); ++i) {
-    const JsonTree& token = added->children[i];
+  const auto take = [&](const std::string& token, const JsonTree& id, std::string_view place) {
+    const auto refuse = [&](std::string_view expected) {
+      file.refuse(concat({place, in_quotes(token, 60)}), expected, id);
+    };
+    if (id.number() == nullptr || *id.number() >= most)
+      refuse(concat({"an id less than ", most, ", the number of tokens"}));
+    const auto number = static_cast<std::uint32_t>(*id.number());
+    if (number >= pairs->tokens.size()) pairs->tokens.resize(number + 1);
+    if (!ids.emplace(token, number).second && ids[token] != number) refuse("each token once");
+    std::string& its = pairs->tokens[number];
+    if (!its.empty() && its != token)
+      refuse(concat({"an id for this token alone, not for ", in_quotes(its, 60), " too"}));
+    its = token;
+    return number;
+  };
+  for (const JsonTree& token : vocabulary) take(token.key, token, "model.vocab: ");
+  for (std::size_t i = 0; i < added.size(); ++i) {
     const std::string place = concat({"added_tokens[", i, "]"});
-    const JsonTree& content = file.at(token, place, "content", scalar);
+    const JsonTree& content = added[i]["content"];
     if (content.text() == nullptr || content.text()->empty())
-      file.refuse(place + ".content", "a text that is not empty", &content);
-    const auto flag = [&](std::string_view key) {
-      const JsonTree* const value = file.find(token, place, key);
-      return value != nullptr && value->is_true();
-    };
-    for (const std::string_view key : {"single_word", "lstrip", "rstrip"})
-      if (flag(key))
-        file.refuse(JsonFile::place_of(place, key), "false", file.find(token, place, key));
-    const auto id = take(*content.text(), file.find(token, place, "id"), place + ".id");
-    pairs->added.push_back({*content.text(), id, flag("special"), flag("normalized")});
+      file.refuse(place + ".content", "a text that is not empty", content);
+    for (const char* const flag : {"single_word", "lstrip", "rstrip"})
+      if (added[i][flag].is_true())
+        file.refuse(concat({place, ".", flag}), "false", added[i][flag]);
+    pairs->added.push_back({*content.text(), take(*content.text(), added[i]["id"], place + ": "),
+                            added[i]["special"].is_true(), added[i]["normalized"].is_true()});
   }
-  for (std::size_t id = 0; id < size; ++id)
-    if (of_id[id] == nullptr)
-      file.refuse("model.vocab",
-                  concat({"a token for each id from 0 to ", size - 1, "; ", id, " has none"}),
-                  nullptr);
+  for (std::size_t id = 0; id < pairs->tokens.size(); ++id)
+    if (pairs->tokens[id].empty())
+      file.refuse("model.vocab", concat({"a token for each id; ", id, " has none"}), {});
 
-  const JsonTree& merges = file.at(model, "model", "merges", array);
-  pairs->merges.reserve(merges.children.size());
-  for (const JsonTree& merge : merges.children) {
-    const auto refuse = [&](std::string_view expected, const JsonTree* got) {
-      file.refuse(concat({"model.merges[", pairs->merges.size(), "]"}), expected, got);
-    };
-    std::string_view left, right;
-    if (merge.kind == array && merge.children.size() == 2 && merge.children[0].text() &&
-        merge.children[1].text()) {
-      left = *merge.children[0].text();
-      right = *merge.children[1].text();
-    } else if (merge.text() != nullptr) {
-      const std::string_view both = *merge.text();
-      left = both.substr(0, both.find(' '));
-      right = both.substr(std::min(left.size() + 1, both.size()));
-    } else {
-      refuse("two tokens", &merge);
-    }
+  for (const JsonTree& merge : file.root()["model"]["merges"].children) {
+    const std::vector<JsonTree>& two = merge.children;  // or a text, "left right"
+    const bool is_list = two.size() == 2 && two[0].text() && two[1].text();
+    const std::string_view both = merge.text() ? std::string_view(*merge.text()) : "";
+    const std::string_view left =
+        is_list ? std::string_view(*two[0].text()) : both.substr(0, both.find(' '));
+    const std::string_view right = is_list ? std::string_view(*two[1].text())
+                                           : both.substr(std::min(left.size() + 1, both.size()));
     const auto l = ids.find(left), r = ids.find(right), m = ids.find(concat({left, right}));
     if (l == ids.end() || r == ids.end() || m == ids.end())
-      refuse("two tokens that are in model.vocab, and what they make too", &merge);
+      file.refuse(concat({"model.merges[", pairs->merges.size(), "]"}),
+                  "two tokens, which model.vocab has, and what they make too", merge);
     pairs->merges.push_back({l->second, r->second, m->second});
   }
   pairs->finish();
@@ -422,38 +378,27 @@ LOCKSTEP_INLINE std::string tokenizer_json(const BytePairs& pairs) {
 
 // --- training ------------------------------------------------------------------------------------
 
-struct WordCounts::Counts : std::unordered_map<std::string, std::int64_t> {};
-
-LOCKSTEP_INLINE WordCounts::WordCounts(const BytePairTrainingOptions& options)
-    : options_(options), counts_(std::make_unique<Counts>()) {
-  if (options.vocabulary_size < 256 + options.special_tokens.size())
-    throw ConfigurationError(
-        concat({"BytePairEncoding::train: expected .vocabulary_size to be at least ",
-                256 + options.special_tokens.size(), " (256 bytes and the special tokens), got ",
-                options.vocabulary_size}));
-  for (auto token = options.special_tokens.begin(); token != options.special_tokens.end(); ++token)
+/// The most frequent pair is merged, of equally frequent ones that of the lesser ids, as long as
+/// there is room: what BpeTrainer of tokenizers does.
+LOCKSTEP_INLINE std::shared_ptr<const BytePairs> train_byte_pairs(
+    EachText texts, const BytePairTrainingOptions& options) {
+  const std::vector<std::string>& special = options.special_tokens;
+  if (options.vocabulary_size < 256 + special.size())
+    throw ConfigurationError(concat(
+        {"BytePairEncoding::train: expected .vocabulary_size to be at least ", 256 + special.size(),
+         " (256 bytes and the special tokens), got ", options.vocabulary_size}));
+  for (auto token = special.begin(); token != special.end(); ++token)
     if (!is_utf8(*token) || token->empty() || first_character(*token).size == token->size() ||
-        std::find(options.special_tokens.begin(), token, *token) != token)
+        std::find(special.begin(), token, *token) != token)
       throw ConfigurationError(
           concat({"BytePairEncoding::train: the special token ", in_quotes(*token),
                   " is empty, a single character, repeated, or no UTF-8"}));
-}
-LOCKSTEP_INLINE WordCounts::~WordCounts() = default;
+  std::unordered_map<std::string, std::int64_t> word_counts;
+  texts([&](std::string_view text) {
+    each_word(text, options.add_prefix_space,
+              [&](std::string_view word) { ++word_counts[std::string(word)]; });
+  });
 
-LOCKSTEP_INLINE void WordCounts::add(std::string_view text) {
-  std::string prefixed;
-  if (options_.add_prefix_space && !text.empty() && text[0] != ' ')
-    text = prefixed.append(" ").append(text);
-  while (!text.empty()) {
-    const std::size_t end = end_of_word(text);
-    ++(*counts_)[std::string(text.substr(0, end))];
-    text.remove_prefix(end);
-  }
-}
-
-/// The most frequent pair is merged, of equally frequent ones that of the lesser ids, as long as
-/// there is room: what BpeTrainer of tokenizers does.
-LOCKSTEP_INLINE std::shared_ptr<const BytePairs> WordCounts::train() const {
   struct Word {
     std::vector<std::uint32_t> symbols;
     std::int64_t count;
@@ -463,8 +408,8 @@ LOCKSTEP_INLINE std::shared_ptr<const BytePairs> WordCounts::train() const {
     std::vector<std::size_t> words = {};
   };
   auto pairs = std::make_shared<BytePairs>();
-  pairs->add_prefix_space = options_.add_prefix_space;
-  for (const std::string& token : options_.special_tokens) {
+  pairs->add_prefix_space = options.add_prefix_space;
+  for (const std::string& token : special) {
     pairs->added.push_back({token, static_cast<std::uint32_t>(pairs->tokens.size()), true, false});
     pairs->tokens.push_back(token);
   }
@@ -489,14 +434,14 @@ LOCKSTEP_INLINE std::shared_ptr<const BytePairs> WordCounts::train() const {
       if (sign > 0 && (pair.words.empty() || pair.words.back() != word)) pair.words.push_back(word);
     }
   };
-  for (const auto& [text, count] : *counts_) {
+  for (const auto& [text, count] : word_counts) {
     Word& word = words.emplace_back(Word{{}, count});
     for (const char c : text) word.symbols.push_back(byte_ids[static_cast<unsigned char>(c)]);
     count_pairs(words.size() - 1, 1);
   }
   for (const auto& [key, pair] : counts) queue.emplace(pair.count, ~key);
 
-  while (pairs->tokens.size() < options_.vocabulary_size && !queue.empty()) {
+  while (pairs->tokens.size() < options.vocabulary_size && !queue.empty()) {
     const auto [count, inverted] = queue.top();
     queue.pop();
     const std::uint64_t key = ~inverted;
@@ -506,7 +451,7 @@ LOCKSTEP_INLINE std::shared_ptr<const BytePairs> WordCounts::train() const {
       if (found->second.count > 0) queue.emplace(found->second.count, inverted);
       continue;
     }
-    if (count < 1 || static_cast<std::uint64_t>(count) < options_.min_frequency) break;
+    if (count < 1 || static_cast<std::uint64_t>(count) < options.min_frequency) break;
     const auto left = static_cast<std::uint32_t>(key >> 32),
                right = static_cast<std::uint32_t>(key);
     const std::string token = pairs->tokens[left] + pairs->tokens[right];
@@ -547,7 +492,8 @@ LOCKSTEP_INLINE BytePairEncoding::BytePairEncoding(const std::string& path)
     : pairs_(detail::read_tokenizer(path)) {}
 
 LOCKSTEP_INLINE void BytePairEncoding::save(const std::string& path) const {
-  detail::write_text(path, detail::tokenizer_json(*pairs_));
+  const std::string json = detail::tokenizer_json(*pairs_);
+  write_file_atomically(path, std::as_bytes(std::span(json)));
 }
 
 LOCKSTEP_INLINE std::vector<std::uint32_t> BytePairEncoding::encode(std::string_view text) const {
@@ -557,8 +503,15 @@ LOCKSTEP_INLINE std::vector<std::uint32_t> BytePairEncoding::encode(std::string_
 }
 LOCKSTEP_INLINE void BytePairEncoding::encode(std::string_view text,
                                               std::vector<std::uint32_t>& ids) const {
+  const auto first = static_cast<std::ptrdiff_t>(ids.size());
   detail::MergeMemory memory;
   pairs_->encode(text, 0, memory, ids);
+  if (std::find(ids.begin() + first, ids.end(), detail::no_token) == ids.end()) return;
+  for (const char c : concat({text, " "}))
+    if (const auto byte = static_cast<unsigned char>(c); pairs_->byte_ids[byte] == detail::no_token)
+      throw DataError(concat(
+          {"BytePairEncoding: the vocabulary has no token for the byte 0x", hex_text(byte, 2),
+           ", which the text has: train it with initial_alphabet = ByteLevel.alphabet()"}));
 }
 
 LOCKSTEP_INLINE std::string BytePairEncoding::decode(std::span<const std::uint32_t> ids,

@@ -18,7 +18,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// What happens to a text first. Lower case is that of ASCII; punctuation is all of ASCII's, and
+/// What happens to a text first. Lower case and punctuation are those of ASCII; punctuation is
 /// removed, not replaced.
 enum class TextStandardize : std::uint8_t {
   lower_and_strip_punctuation,
@@ -44,28 +44,12 @@ struct TextVectorizationOptions {
 
 namespace detail {
 
-/// How often the tokens of some texts occur.
-class TokenCounts {
- public:
-  explicit TokenCounts(const TextVectorizationOptions& options);
-  TokenCounts(const TokenCounts&) = delete;
-  TokenCounts& operator=(const TokenCounts&) = delete;
-  ~TokenCounts();
-  void add(std::string_view text);
-  /// The most frequent ones first; of equally frequent ones, the one whose bytes are greater.
-  [[nodiscard]] std::vector<std::string> most_frequent(std::size_t most) const;
-
- private:
-  struct Counts;
-  TextVectorizationOptions options_;
-  std::unique_ptr<Counts> counts_;
-};
-
 /// TextVectorization, but for what its type says. Copies share the vocabulary, which is constant.
 class TextLookup {
  public:
   explicit TextLookup(const TextVectorizationOptions& options) : options_(options) {}
 
+  void adapt(EachText texts);
   void set_vocabulary(std::vector<std::string> vocabulary);
   [[nodiscard]] std::vector<std::string> get_vocabulary(bool include_special_tokens) const;
   [[nodiscard]] std::size_t vocabulary_size() const noexcept;
@@ -74,12 +58,12 @@ class TextLookup {
   void write(std::string_view text, std::span<float> x) const;
   void write(std::string_view text, std::span<double> x) const;
   [[nodiscard]] std::string description() const;
+
+ private:
   /// 2 where 0 is padding and 1 is [UNK], 1 where 0 is [UNK].
   [[nodiscard]] std::size_t special_tokens() const noexcept {
     return options_.output_mode == TextOutput::int_ ? 2 : 1;
   }
-
- private:
   struct Words;
   template <class T>
   void write_numbers(std::string_view text, std::span<T> x) const;
@@ -136,9 +120,9 @@ class TextVectorization {
   /// when there is no token.
   template <class Texts = std::initializer_list<std::string_view>, class TextOf = detail::WholeText>
   void adapt(const Texts& texts, TextOf text_of = {}) {
-    detail::TokenCounts counts(Options);
-    detail::each_text(texts, [&](std::string_view text) { counts.add(text_of(text)); });
-    lookup_.set_vocabulary(counts.most_frequent(max_tokens - lookup_.special_tokens()));
+    lookup_.adapt([&](FunctionRef<void(std::string_view)> add) {
+      detail::each_text(texts, [&](std::string_view text) { add(text_of(text)); });
+    });
   }
 
   /// Takes tokens as they are, the first as the most frequent one, with or without the special ones

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <string>
@@ -60,40 +61,20 @@ void each_token(const TextVectorizationOptions& options, std::string_view text, 
   }
 }
 
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const noexcept {
-    return std::hash<std::string_view>()(text);
-  }
-};
-
-struct TokenCounts::Counts
-    : std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>> {};
-
-LOCKSTEP_INLINE TokenCounts::TokenCounts(const TextVectorizationOptions& options)
-    : options_(options), counts_(std::make_unique<Counts>()) {}
-LOCKSTEP_INLINE TokenCounts::~TokenCounts() = default;
-
-LOCKSTEP_INLINE void TokenCounts::add(std::string_view text) {
-  each_token(options_, text, [&](std::string_view token) {
-    const auto found = counts_->find(token);
-    if (found != counts_->end())
-      ++found->second;
-    else if (!token.empty() && token != unknown_token)
-      counts_->emplace(token, 1);
+LOCKSTEP_INLINE void TextLookup::adapt(EachText texts) {
+  std::unordered_map<std::string, std::uint64_t> counts;
+  texts([&](std::string_view text) {
+    each_token(options_, text, [&](std::string_view token) { ++counts[std::string(token)]; });
   });
-}
-
-LOCKSTEP_INLINE std::vector<std::string> TokenCounts::most_frequent(std::size_t most) const {
-  std::vector<std::pair<std::uint64_t, std::string_view>> counts;
-  counts.reserve(counts_->size());
-  for (const auto& [token, count] : *counts_) counts.emplace_back(count, token);
-  most = std::min(most, counts.size());
-  std::partial_sort(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(most),
-                    counts.end(), std::greater<>());
+  counts.erase("");
+  counts.erase(std::string(unknown_token));
+  std::vector<std::pair<std::uint64_t, std::string>> sorted;
+  for (const auto& [token, count] : counts) sorted.emplace_back(count, token);
+  std::ranges::sort(sorted, std::greater<>());
+  sorted.resize(std::min(sorted.size(), options_.max_tokens - special_tokens()));
   std::vector<std::string> tokens;
-  for (std::size_t i = 0; i < most; ++i) tokens.emplace_back(counts[i].second);
-  return tokens;
+  for (auto& [count, token] : sorted) tokens.push_back(std::move(token));
+  set_vocabulary(std::move(tokens));
 }
 
 struct TextLookup::Words {
@@ -201,24 +182,27 @@ LOCKSTEP_INLINE void TextLookup::save(const std::string& path) const {
     json += std::exchange(comma, ",\n    ");
     json += json_text(token);
   }
-  write_text(path, json + "\n  ]\n}\n");
+  json += "\n  ]\n}\n";
+  write_file_atomically(path, std::as_bytes(std::span(json)));
 }
 
 LOCKSTEP_INLINE void TextLookup::load(const std::string& path) {
-  using enum JsonTree::Kind;
   const JsonFile file("TextVectorization", path);
-  const JsonTree& config = file.at(file.root(), "", "config", object);
+  const JsonTree& config = file.root()["config"];
   for (const auto& [name, value] : config_of(options_)) {
-    const JsonTree& saved = file.at(config, "config", name, scalar);
+    const JsonTree& saved = config[name];
+    if (saved.kind != JsonTree::Kind::scalar) file.refuse(concat({"config.", name}), value, saved);
     const std::string got = saved.text() ? json_text(*saved.text()) : saved.described();
     if (got != value)
       throw ConfigurationError(
           concat({"TextVectorization ", in_quotes(path), " was saved with ", name, " = ", got,
                   "; this type has ", value, ": make them equal"}));
   }
+  const JsonTree& vocabulary = file.root()["vocabulary"];
+  if (vocabulary.kind != JsonTree::Kind::array) file.refuse("vocabulary", "a list", vocabulary);
   std::vector<std::string> tokens;
-  for (const JsonTree& token : file.at(file.root(), "", "vocabulary", array).children) {
-    if (!token.text()) file.refuse(concat({"vocabulary[", tokens.size(), "]"}), "a text", &token);
+  for (const JsonTree& token : vocabulary.children) {
+    if (!token.text()) file.refuse(concat({"vocabulary[", tokens.size(), "]"}), "a text", token);
     tokens.push_back(*token.text());
   }
   try {

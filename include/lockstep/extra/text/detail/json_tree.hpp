@@ -1,4 +1,4 @@
-// A JSON file as a tree, for readers of files that are small or read once.
+// A JSON file as a tree, for readers of files that are read once.
 #pragma once
 
 #include <cstddef>
@@ -18,43 +18,44 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// A value, its members or its elements.
+/// A value, or nothing.
 struct JsonTree {
-  enum class Kind : std::uint8_t { scalar, array, object };
-  Kind kind = Kind::scalar;
+  enum class Kind : std::uint8_t { nothing, scalar, array, object };
+  Kind kind = Kind::nothing;
   std::string key = {};  ///< of a member
   JsonScalar scalar = nullptr;
-  std::vector<JsonTree> children = {};
+  std::vector<JsonTree> children = {};  ///< members or elements
 
-  [[nodiscard]] const std::string* text() const {
-    return kind == Kind::scalar ? std::get_if<std::string>(&scalar) : nullptr;
+  /// A member. Of what is no object, or has none of that name: nothing.
+  [[nodiscard]] const JsonTree& operator[](std::string_view name) const {
+    static const JsonTree none;
+    if (kind == Kind::object)
+      for (const JsonTree& child : children)
+        if (child.key == name) return child;
+    return none;
   }
-  [[nodiscard]] const std::uint64_t* number() const {
-    return kind == Kind::scalar ? std::get_if<std::uint64_t>(&scalar) : nullptr;
-  }
-  [[nodiscard]] bool is_null() const {
-    return kind == Kind::scalar && std::holds_alternative<std::nullptr_t>(scalar);
-  }
-  [[nodiscard]] bool is_true() const { return kind == Kind::scalar && scalar == JsonScalar(true); }
-  /// "'red'", "a list": what was got, in an error.
+  /// Null for other values.
+  [[nodiscard]] const std::string* text() const { return std::get_if<std::string>(&scalar); }
+  [[nodiscard]] const std::uint64_t* number() const { return std::get_if<std::uint64_t>(&scalar); }
+  [[nodiscard]] bool is_true() const { return scalar == JsonScalar(true); }
+  /// In a message: "'red'", "a list", "nothing".
   [[nodiscard]] std::string described() const {
-    if (kind != Kind::scalar) return kind == Kind::array ? "a list" : "an object";
-    if (const auto* const found = text()) return in_quotes(*found, 60);
-    if (const auto* const found = number()) return concat({*found});
-    if (const auto* const found = std::get_if<bool>(&scalar)) return *found ? "true" : "false";
-    return is_null() ? "null" : "another number";
+    if (kind != Kind::scalar)
+      return kind == Kind::array ? "a list" : kind == Kind::object ? "an object" : "nothing";
+    if (text() != nullptr) return in_quotes(*text(), 60);
+    if (number() != nullptr) return concat({*number()});
+    if (const auto* const truth = std::get_if<bool>(&scalar)) return *truth ? "true" : "false";
+    return std::holds_alternative<std::nullptr_t>(scalar) ? "null" : "another number";
   }
 };
 
-/// A file of JSON, and the errors about what stands in it.
 class JsonFile final : JsonEvents {
  public:
-  /// `kind`, what it is to be, begins the errors: "tokenizer.json 'path': model.vocab: expected an
-  /// object, got null". Throws DataError for a file that cannot be read or is no JSON.
+  /// `kind` says what the file is to be. Throws DataError when it cannot be read or is no JSON.
   JsonFile(std::string_view kind, const std::string& path)
       : name_(concat({kind, " ", in_quotes(path)})) {
     const auto bytes = read_file(path, at_most(std::uint64_t{1} << 30, kind));
-    if (!bytes) throw DataError(concat({name_, ": there is no such file"}));
+    if (!bytes) throw DataError(name_ + ": there is no such file");
     const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     try {
       read_json(text, *this);
@@ -66,34 +67,11 @@ class JsonFile final : JsonEvents {
 
   [[nodiscard]] const JsonTree& root() const noexcept { return root_; }
 
+  /// "tokenizer.json 'path': model.vocab: expected an object, got null"
   [[noreturn, gnu::cold]] void refuse(std::string_view place, std::string_view expected,
-                                      const JsonTree* got) const {
-    throw DataError(concat({name_, ": ", place, ": expected ", expected, ", got ",
-                            got == nullptr ? std::string("nothing") : got->described()}));
-  }
-  /// A member, or null. `place` is that of the object, empty for the file's.
-  [[nodiscard]] const JsonTree* find(const JsonTree& object, std::string_view place,
-                                     std::string_view key) const {
-    if (object.kind != JsonTree::Kind::object)
-      refuse(place.empty() ? "the file" : place, "an object", &object);
-    for (const JsonTree& child : object.children)
-      if (child.key == key) return &child;
-    return nullptr;
-  }
-  /// A member that must be there and of this kind.
-  [[nodiscard]] const JsonTree& at(const JsonTree& object, std::string_view place,
-                                   std::string_view key, JsonTree::Kind kind) const {
-    const JsonTree* const child = find(object, place, key);
-    if (child == nullptr || child->kind != kind)
-      refuse(place_of(place, key),
-             kind == JsonTree::Kind::array    ? "a list"
-             : kind == JsonTree::Kind::object ? "an object"
-                                              : "a value",
-             child);
-    return *child;
-  }
-  [[nodiscard]] static std::string place_of(std::string_view place, std::string_view key) {
-    return concat({place, place.empty() ? "" : ".", key});
+                                      const JsonTree& got) const {
+    throw DataError(
+        concat({name_, ": ", place, ": expected ", expected, ", got ", got.described()}));
   }
 
  private:
@@ -102,31 +80,21 @@ class JsonFile final : JsonEvents {
   void end_object() override { open_.pop_back(); }
   void begin_array() override { open(JsonTree::Kind::array); }
   void end_array() override { open_.pop_back(); }
-  void value(JsonScalar value) override { add().scalar = std::move(value); }
+  void value(JsonScalar value) override { add(JsonTree::Kind::scalar).scalar = std::move(value); }
 
-  JsonTree& add() {
-    if (open_.empty()) return root_;
-    JsonTree& made = open_.back()->children.emplace_back();
+  JsonTree& add(JsonTree::Kind kind) {
+    JsonTree& made = open_.empty() ? root_ : open_.back()->children.emplace_back();
+    made.kind = kind;
     made.key = std::exchange(key_, {});
     return made;
   }
-  /// (The children of a value do not grow while one of them is open.)
-  void open(JsonTree::Kind kind) {
-    JsonTree& made = add();
-    made.kind = kind;
-    open_.push_back(&made);
-  }
+  /// (The children of a value do not move while one of them is open.)
+  void open(JsonTree::Kind kind) { open_.push_back(&add(kind)); }
 
   std::string name_;
   JsonTree root_ = {};
   std::string key_ = {};
   std::vector<JsonTree*> open_ = {};
 };
-
-/// Writes a text to a file, whole or not at all.
-inline void write_text(const std::string& path, std::string_view text) {
-  write_file_atomically(path,
-                        std::span(reinterpret_cast<const std::byte*>(text.data()), text.size()));
-}
 
 }}}  // namespace lockstep::detail
