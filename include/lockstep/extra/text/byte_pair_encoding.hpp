@@ -55,8 +55,8 @@ class BytePairEncoding {
 
   /// Makes a vocabulary from a range of texts (a std::vector, a LineFile) or a range of those;
   /// `text_of` gives the part of each that is the text. Stops early when no pair is left to merge.
-  /// Throws ConfigurationError for a vocabulary_size without room for the 256 bytes, and for special
-  /// tokens that are empty, repeated, a single character, or no UTF-8.
+  /// Throws ConfigurationError for a vocabulary_size without room for the 256 bytes, and for
+  /// special tokens that are empty, repeated, a single character, or no UTF-8.
   template <class Texts = std::initializer_list<std::string_view>, class TextOf = detail::WholeText>
   [[nodiscard]] static BytePairEncoding train(const Texts& texts,
                                               const BytePairTrainingOptions& options,

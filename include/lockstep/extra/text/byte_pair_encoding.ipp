@@ -167,7 +167,8 @@ LOCKSTEP_INLINE void BytePairs::finish() {
   }
 }
 
-/// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the one of the least rank is merged first, and of equal ones the
+/// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the
+/// one of the least rank is merged first, and of equal ones the
 /// first in the word: a heap of pairs, of which those that are no more are passed over.
 LOCKSTEP_INLINE void BytePairs::merge(std::string_view word, MergeMemory& memory,
                                       std::vector<std::uint32_t>& out) const {

@@ -26,8 +26,8 @@ enum class TextStandardize : std::uint8_t {
   strip_punctuation,
   none
 };
-/// The tokens of a text: what stands between white space (of ASCII), each character of its UTF-8, or
-/// the text as a whole.
+/// The tokens of a text: what stands between white space (of ASCII), each character of its UTF-8,
+/// or the text as a whole.
 enum class TextSplit : std::uint8_t { whitespace, character, none };
 /// What becomes of the tokens: their numbers in their order, padded with 0 or cut; or, for each
 /// number, whether or how often it occurs.
@@ -85,11 +85,11 @@ class TextLookup {
 /// Text text;
 /// text.adapt(LineFile("reviews.txt"));
 /// auto reviews = from_text_lines({"reviews.txt"}, text, text.sizes());
-/// text.save("reviews.text.json");  // for the program that predicts: Text text("reviews.text.json")
+/// text.save("text.json");  // for the program that predicts: Text text("text.json")
 /// @endcode
 /// It is a function of from_text_lines, or called by yours, and a CsvColumn's `.text`. Copies share
-/// the vocabulary; any number of threads may call one object. Workers must have the same vocabulary:
-/// let all read the same lines, or the same file.
+/// the vocabulary; any number of threads may call one object. Workers must have the same
+/// vocabulary: let all read the same lines, or the same file.
 /// Use: `TextVectorization<TextVectorizationOptions{.max_tokens = 10'000, .output_sequence_length =
 /// 64}>{}`.
 template <TextVectorizationOptions Options>
@@ -141,8 +141,8 @@ class TextVectorization {
   /// is no UTF-8, Error when the file cannot be written.
   void save(const std::string& path) const { lookup_.save(path); }
 
-  /// Writes the numbers of a text to `x`, of output_size. Throws ConfigurationError for another size
-  /// and without a vocabulary.
+  /// Writes the numbers of a text to `x`, of output_size. Throws ConfigurationError for another
+  /// size and without a vocabulary.
   void operator()(std::string_view text, std::span<float> x) const { lookup_.write(text, x); }
   void operator()(std::string_view text, std::span<double> x) const { lookup_.write(text, x); }
   /// The same for a line as a whole: the function of from_text_lines.

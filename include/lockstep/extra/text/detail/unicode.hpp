@@ -18,8 +18,8 @@ struct Character {
   std::size_t size;  ///< bytes
 };
 
-/// The character at the beginning of a text, which is not empty. Of bytes that are no UTF-8, as many
-/// as a decoder replaces by one U+FFFD (The Unicode Standard, table 3-8).
+/// The character at the beginning of a text, which is not empty. Of bytes that are no UTF-8, as
+/// many as a decoder replaces by one U+FFFD (The Unicode Standard, table 3-8).
 [[nodiscard]] inline Character first_character(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[i]));
