@@ -168,8 +168,8 @@ LOCKSTEP_INLINE void BytePairs::finish() {
 }
 
 /// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the
-/// one of the least rank is merged first, and of equal ones the
-/// first in the word: a heap of pairs, of which those that are no more are passed over.
+/// one of the least rank is merged first, and of equal ones the first in the word: a heap of pairs,
+/// of which those that are no more are passed over.
 LOCKSTEP_INLINE void BytePairs::merge(std::string_view word, MergeMemory& memory,
                                       std::vector<std::uint32_t>& out) const {
   std::vector<MergeMemory::Symbol>& symbols = memory.symbols;
@@ -337,11 +337,8 @@ LOCKSTEP_INLINE std::shared_ptr<const BytePairs> read_tokenizer(const std::strin
 
 LOCKSTEP_INLINE std::string tokenizer_json(const BytePairs& pairs) {
   const auto truth = [](bool value) { return value ? "true" : "false"; };
-  std::string json = R"({
-  "version": "1.0",
-  "truncation": null,
-  "padding": null,
-  "added_tokens": [)";
+  std::string json =
+      "{\n  \"version\": \"1.0\", \"truncation\": null, \"padding\": null,\n  \"added_tokens\": [";
   std::string_view comma = "\n    ";
   for (const AddedToken& token : pairs.added)
     json +=
@@ -353,18 +350,12 @@ LOCKSTEP_INLINE std::string tokenizer_json(const BytePairs& pairs) {
   ],
   "normalizer": null,
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": )",
-                  truth(pairs.add_prefix_space), R"(, "trim_offsets": true, "use_regex": true},
-  "post_processor": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true},
-  "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+                  truth(pairs.add_prefix_space), R"(, "trim_offsets": true},
+  "post_processor": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false},
+  "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true},
   "model": {
-    "type": "BPE",
-    "dropout": null,
-    "unk_token": null,
-    "continuing_subword_prefix": null,
-    "end_of_word_suffix": null,
-    "fuse_unk": false,
-    "byte_fallback": false,
-    "ignore_merges": false,
+    "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+    "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
     "vocab": {)"});
   comma = "\n      ";
   for (std::size_t id = 0; id < pairs.tokens.size(); ++id)
