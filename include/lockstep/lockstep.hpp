@@ -43,7 +43,11 @@ class TFRecordWriter;    // #include <lockstep/extra/records.hpp>
 class BytePairEncoding;  // #include <lockstep/extra/text.hpp>
 class Cuda;              // #include <lockstep/extra/cuda.hpp>
 template <class Device, class Net>
-struct On;                             // #include <lockstep/extra/cuda.hpp>
+struct On;  // #include <lockstep/extra/cuda.hpp>
+template <class... Named>
+struct Inputs;  // #include <lockstep/model/inputs_outputs.hpp>
+template <class... Named>
+struct Outputs;                        // #include <lockstep/model/inputs_outputs.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void export_header(...) = delete;      // #include <lockstep/extra/export_header.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>

@@ -194,23 +194,54 @@ template <class Made = SampleFromDatasets>
   return Pipeline<Made>(Made(detail::stages_of(datasets), std::move(options)));
 }
 
-/// Sample i of the first dataset together with sample i of the second; ends with the shorter one.
-/// The first becomes the sample and the second its target, as fit takes the pairs of tf.data. (All
-/// of each: a dataset with targets gives its samples, and behind them its targets.) A sample has
-/// the number that it has in the first dataset. Its weights are those of either dataset; begin
-/// throws DataError when both have some.
-class Zip {
+namespace detail {
+
+/// Sample i of each of several datasets together; ends with the shortest. A sample has the number
+/// that it has in the first.
+class ZippedStages {
  public:
   using item_type = Element;
   static constexpr std::uint64_t depth = AnyStage::depth;
 
-  Zip(AnyStage first, AnyStage second);
+  /// `caller` names it for random keys.
+  ZippedStages(const char* caller, std::vector<AnyStage> branches)
+      : caller_(caller), branches_(std::move(branches)) {}
 
   void begin(Pass pass);
   bool next(Element& element);
   std::int64_t advance(std::int64_t n);
-  /// The smaller one; unknown when one is.
+  /// The smallest one; unknown when one is.
   [[nodiscard]] std::int64_t cardinality() const;
+  [[nodiscard]] std::int64_t num_files() const { return JoinedStages::fewest_files(branches_); }
+  void shard_files(int num_shards, int index);
+  void describe(PipelineDescription& description) const {
+    description.add({caller_, JoinedStages::describe_branches(branches_)});
+  }
+  [[nodiscard]] SourceFingerprint fingerprint() const {
+    return JoinedStages::joined_fingerprint(branches_);
+  }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    return branches_[0].sample_name(i);
+  }
+
+ protected:
+  const char* caller_;
+  std::vector<AnyStage> branches_;
+  ElementBatch selected_;
+};
+
+}  // namespace detail
+
+/// Sample i of the first dataset together with sample i of the second; ends with the shorter one.
+/// The first becomes the sample and the second its target, as fit takes the pairs of tf.data. (All
+/// of each: a dataset with targets gives its samples, and behind them its targets.) Its weights are
+/// those of either dataset; begin throws DataError when both have some.
+class Zip : public detail::ZippedStages {
+ public:
+  Zip(AnyStage first, AnyStage second)
+      : ZippedStages("zip", {std::move(first), std::move(second)}) {}
+
+  void begin(Pass pass);
   [[nodiscard]] std::size_t sample_size() const {
     return branches_[0].sample_size() + branches_[0].target_size() - branches_[0].weight_size();
   }
@@ -220,20 +251,7 @@ class Zip {
   [[nodiscard]] std::size_t weight_size() const {
     return branches_[0].weight_size() + branches_[1].weight_size();
   }
-  [[nodiscard]] std::int64_t num_files() const {
-    return detail::JoinedStages::fewest_files(branches_);
-  }
-  void shard_files(int num_shards, int index);
   [[nodiscard]] std::vector<std::size_t> sample_shape() const;
-  void describe(PipelineDescription& description) const {
-    description.add({"zip", detail::JoinedStages::describe_branches(branches_)});
-  }
-  [[nodiscard]] SourceFingerprint fingerprint() const {
-    return detail::JoinedStages::joined_fingerprint(branches_);
-  }
-  [[nodiscard]] std::string sample_name(std::int64_t i) const {
-    return branches_[0].sample_name(i);
-  }
   void read(ElementSpan samples, TensorView<float> x, TensorView<float> y);
   void read(ElementSpan samples, TensorView<double> x, TensorView<double> y);
 
@@ -241,10 +259,50 @@ class Zip {
   template <class T>
   void read_both(ElementSpan samples, TensorView<T> x, TensorView<T> y);
 
-  std::vector<AnyStage> branches_;
-  ElementBatch selected_;
   detail::Scratch target_;  ///< of the first dataset, with its weights
 };
+
+/// The samples of several datasets side by side, flat, in their order; ends with the shortest one.
+/// For models with several inputs or outputs: inputs() and targets() make it. begin throws DataError
+/// when one has targets.
+class SideBySide : public detail::ZippedStages {
+ public:
+  explicit SideBySide(std::vector<AnyStage> branches)
+      : ZippedStages("side_by_side", std::move(branches)) {}
+
+  void begin(Pass pass);
+  [[nodiscard]] std::size_t sample_size() const;
+  [[nodiscard]] std::size_t target_size() const { return 0; }
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {sample_size()}; }
+  void read(ElementSpan samples, TensorView<float> x, TensorView<float> y);
+  void read(ElementSpan samples, TensorView<double> x, TensorView<double> y);
+
+ private:
+  template <class T>
+  void read_all(ElementSpan samples, TensorView<T> x);
+};
+
+namespace detail {
+template <class Made, class... Stages>
+[[nodiscard]] Pipeline<Made> side_by_side(const Pipeline<Stages>&... pipelines) {
+  static_assert((!Pipeline<Stages>::is_batched && ...),
+                "lockstep: inputs and targets work on single samples: write zip(...).batch(n)");
+  return Pipeline<Made>(Made({AnyStage(pipelines.stage())...}));
+}
+}  // namespace detail
+
+/// The inputs of a model with several: their samples side by side, for Inputs.
+/// Use: `zip(inputs(range(10), range(10)), range(10))`. Keras: `Dataset.zip(((a, b), c))`.
+template <class Made = SideBySide, class... Stages>
+[[nodiscard]] Pipeline<Made> inputs(const Pipeline<Stages>&... pipelines) {
+  return detail::side_by_side<Made>(pipelines...);
+}
+/// The targets of a model with several outputs, in the order of its losses.
+/// Use: `zip(range(10), targets(range(10), range(10)))`. Keras: `Dataset.zip((a, (b, c)))`.
+template <class Made = SideBySide, class... Stages>
+[[nodiscard]] Pipeline<Made> targets(const Pipeline<Stages>&... pipelines) {
+  return detail::side_by_side<Made>(pipelines...);
+}
 
 /// A pipeline of pairs: see Zip. Options are those of the first dataset.
 /// Use: `zip(range(10), range(10))`.

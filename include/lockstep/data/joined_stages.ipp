@@ -348,45 +348,51 @@ LOCKSTEP_INLINE void SampleFromDatasets::describe(PipelineDescription& descripti
                    options_.rerandomize_each_iteration ? "" : ", the same choice each time"});
 }
 
-LOCKSTEP_INLINE Zip::Zip(AnyStage first, AnyStage second) {
-  branches_.push_back(std::move(first));
-  branches_.push_back(std::move(second));
+namespace detail {
+
+LOCKSTEP_INLINE void ZippedStages::begin(Pass pass) {
+  for (std::size_t b = 0; b < branches_.size(); ++b)
+    branches_[b].begin(JoinedStages::branch_pass(pass, b));
 }
+
+LOCKSTEP_INLINE bool ZippedStages::next(Element& element) {
+  std::vector<Element> parts(branches_.size());
+  for (std::size_t b = 0; b < parts.size(); ++b)
+    if (!branches_[b].next(parts[b])) return false;
+  element.index = parts[0].index;
+  element.pass = rekeyed(parts[0].pass, caller_);
+  element.parts = std::move(parts);
+  return true;
+}
+
+LOCKSTEP_INLINE std::int64_t ZippedStages::advance(std::int64_t n) {
+  for (AnyStage& branch : branches_) n = std::min(n, branch.advance(n));
+  return n;
+}
+
+LOCKSTEP_INLINE std::int64_t ZippedStages::cardinality() const {
+  std::int64_t smallest = infinite_cardinality;
+  for (const AnyStage& branch : branches_) {
+    const std::int64_t size = branch.cardinality();
+    if (size == unknown_cardinality) return unknown_cardinality;
+    if (size == infinite_cardinality) continue;
+    smallest = smallest == infinite_cardinality ? size : std::min(smallest, size);
+  }
+  return smallest;
+}
+
+LOCKSTEP_INLINE void ZippedStages::shard_files(int num_shards, int index) {
+  for (AnyStage& branch : branches_) branch.shard_files(num_shards, index);
+}
+
+}  // namespace detail
 
 LOCKSTEP_INLINE void Zip::begin(Pass pass) {
   if (branches_[0].weight_size() > 0 && branches_[1].weight_size() > 0)
     throw DataError(
         "zip: the samples of both datasets have weights, and a pair has only one set of them: map "
         "those of one away with {.weight_size = 0}");
-  for (std::size_t b = 0; b < branches_.size(); ++b)
-    branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
-}
-
-LOCKSTEP_INLINE bool Zip::next(Element& element) {
-  Element first, second;
-  if (!branches_[0].next(first) || !branches_[1].next(second)) return false;
-  element.index = first.index;
-  element.pass = detail::rekeyed(first.pass, "zip");
-  element.parts.clear();
-  element.parts.push_back(std::move(first));
-  element.parts.push_back(std::move(second));
-  return true;
-}
-
-LOCKSTEP_INLINE std::int64_t Zip::advance(std::int64_t n) {
-  const std::int64_t first = branches_[0].advance(n);
-  return std::min(first, branches_[1].advance(first));
-}
-
-LOCKSTEP_INLINE std::int64_t Zip::cardinality() const {
-  const std::int64_t a = branches_[0].cardinality(), b = branches_[1].cardinality();
-  if (a == unknown_cardinality || b == unknown_cardinality) return unknown_cardinality;
-  if (a == infinite_cardinality) return b;
-  return b == infinite_cardinality ? a : std::min(a, b);
-}
-
-LOCKSTEP_INLINE void Zip::shard_files(int num_shards, int index) {
-  for (AnyStage& branch : branches_) branch.shard_files(num_shards, index);
+  ZippedStages::begin(pass);
 }
 
 LOCKSTEP_INLINE std::vector<std::size_t> Zip::sample_shape() const {
@@ -420,6 +426,41 @@ LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<float> x, TensorV
 }
 LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<double> x, TensorView<double> y) {
   read_both(samples, x, y);
+}
+
+LOCKSTEP_INLINE void SideBySide::begin(Pass pass) {
+  for (std::size_t b = 0; b < branches_.size(); ++b)
+    if (branches_[b].target_size() > 0)
+      throw DataError(
+          concat({"inputs, targets: the samples of dataset ", b + 1, " of ", branches_.size(),
+                  " have targets; expected samples alone: zip(inputs(...), "
+                  "targets(...)) joins the two"}));
+  ZippedStages::begin(pass);
+}
+
+LOCKSTEP_INLINE std::size_t SideBySide::sample_size() const {
+  std::size_t all = 0;
+  for (const AnyStage& branch : branches_) all += branch.sample_size();
+  return all;
+}
+
+template <class T>
+void SideBySide::read_all(ElementSpan samples, TensorView<T> x) {
+  std::size_t first = 0;
+  for (std::size_t b = 0; b < branches_.size(); ++b) {
+    const std::size_t size = branches_[b].sample_size();
+    detail::parts_numbered(samples, b, selected_);
+    branches_[b].read(selected_, detail::features_of(x, first, size), TensorView<T>());
+    first += size;
+  }
+}
+
+LOCKSTEP_INLINE void SideBySide::read(ElementSpan samples, TensorView<float> x, TensorView<float>) {
+  read_all(samples, x);
+}
+LOCKSTEP_INLINE void SideBySide::read(ElementSpan samples, TensorView<double> x,
+                                      TensorView<double>) {
+  read_all(samples, x);
 }
 
 }}  // namespace lockstep

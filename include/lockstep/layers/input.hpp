@@ -19,6 +19,7 @@ struct Input {
   static constexpr std::string_view name = "input";
   static constexpr std::string_view class_name = "InputLayer";
   static constexpr bool aliases_input = true;
+  static constexpr bool begins_model = true;
   using Sample = Shape<Extents...>;
 
   template <class In>
@@ -26,9 +27,7 @@ struct Input {
 };
 
 template <class L>
-inline constexpr bool is_input = false;
-template <std::size_t... Extents>
-inline constexpr bool is_input<Input<Extents...>> = true;
+inline constexpr bool is_input = requires { requires L::begins_model; };
 
 /// y = x, for nothing: a branch of Parallel that hands its input on.
 /// Use: `Identity`: Shape<10> -> Shape<10>.

@@ -32,9 +32,10 @@ template <class First, class... Rest>
 struct ModelInput<First, Rest...> {
   using Sample = void;
 };
-template <std::size_t... Extents, class... Rest>
-struct ModelInput<Input<Extents...>, Rest...> {
-  using Sample = Shape<Extents...>;
+template <class First, class... Rest>
+  requires is_input<First>
+struct ModelInput<First, Rest...> {
+  using Sample = typename First::Sample;
 };
 
 /// See LayersInARow.
