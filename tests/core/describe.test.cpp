@@ -1,4 +1,4 @@
-#include "lockstep/core/describe.hpp"
+#include "lockstep/core/text.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,4 @@
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
 
 #include <doctest/doctest.h>

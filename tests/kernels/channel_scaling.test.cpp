@@ -1,4 +1,4 @@
-#include "lockstep/kernels/channel_scaling.hpp"
+#include "lockstep/kernels/channel_sums.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,6 @@
 using lockstep_test::check_convolution;
 using lockstep_test::convolution_size;
 
-// (And depthwise_weights.hpp.)
 TEST_CASE("depthwise kernels: against loops in double") {
   static_assert(convolution_size(5, 6, 1, 2, 3, 1, 1, 16, 9).is_depthwise());
   lockstep_test::for_each_instruction_set([] {

@@ -1,4 +1,4 @@
-#include "lockstep/kernels/depthwise_weights.hpp"
+#include "lockstep/kernels/depthwise.hpp"
 
 #include <doctest/doctest.h>
 

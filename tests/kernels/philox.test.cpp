@@ -1,4 +1,4 @@
-#include "lockstep/kernels/philox.hpp"
+#include "lockstep/kernels/random.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/kernels/weighted_sum.hpp"
+#include "lockstep/kernels/sequences.hpp"
 
 #include <doctest/doctest.h>
 

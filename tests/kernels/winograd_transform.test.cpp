@@ -1,4 +1,4 @@
-#include "lockstep/kernels/winograd_transform.hpp"
+#include "lockstep/kernels/winograd.hpp"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/core/describe.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/model_testing.hpp"

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
 
@@ -114,6 +115,24 @@ namespace detail {
 [[nodiscard, gnu::cold]] std::string json_number(double number);
 
 }  // namespace detail
+
+/// An option's name and value, as text.
+struct Option {
+  std::string_view name;
+  std::string value;
+
+  // (A template, because text in quotes would otherwise convert to bool.)
+  template <std::same_as<bool> Flag>
+  Option(std::string_view option, Flag flag) : name(option), value(flag ? "true" : "false") {}
+  Option(std::string_view option, double number) : name(option), value(number_text(number)) {}
+  Option(std::string_view option, std::int64_t number)
+      : name(option), value(std::to_string(number)) {}
+  Option(std::string_view option, std::string text) : name(option), value(std::move(text)) {}
+};
+
+/// "sgd(learning_rate=0.01, momentum=0)". Objects with equal options give equal text, and no
+/// others.
+[[nodiscard]] std::string describe(std::string_view name, std::initializer_list<Option> options);
 
 }}  // namespace lockstep
 

@@ -9,7 +9,7 @@
 #include "lockstep/kernels/column_sums.hpp"
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution_lanes.hpp"
-#include "lockstep/kernels/depthwise_weights.hpp"
+#include "lockstep/kernels/depthwise.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/transpose.hpp"

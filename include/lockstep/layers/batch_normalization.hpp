@@ -13,7 +13,6 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
-#include "lockstep/kernels/channel_scaling.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/layers/activations.hpp"

@@ -14,7 +14,6 @@
 #include "lockstep/kernels/convolution_weights.hpp"
 #include "lockstep/kernels/few_samples.hpp"
 #include "lockstep/kernels/winograd.hpp"
-#include "lockstep/kernels/winograd_weights.hpp"
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bias.hpp"

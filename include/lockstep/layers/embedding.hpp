@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"

@@ -11,9 +11,9 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/softmax.hpp"
 #include "lockstep/losses/concepts.hpp"

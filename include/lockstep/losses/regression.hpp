@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/elementwise_loss.hpp"
 

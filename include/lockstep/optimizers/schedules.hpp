@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 

@@ -4,7 +4,6 @@
 #include "lockstep/core/buffer.ipp"
 #include "lockstep/core/cores.ipp"
 #include "lockstep/core/crc.ipp"
-#include "lockstep/core/describe.ipp"
 #include "lockstep/core/exit_report.ipp"
 #include "lockstep/core/file_format.ipp"
 #include "lockstep/core/json.ipp"

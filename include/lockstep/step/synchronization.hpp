@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {

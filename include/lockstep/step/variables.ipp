@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "lockstep/core/crc.hpp"
-#include "lockstep/kernels/philox.hpp"
+#include "lockstep/kernels/random.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/variables.hpp"
 
