@@ -19,11 +19,15 @@
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/input.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/repeat.hpp"
+#include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -47,6 +51,16 @@ using Cnn = ls::Sequential<
     ls::Conv2D<5, ls::Extent2D{3, 2}, ls::Linear, half>, ls::AveragePooling2D<2, overlapping>,
     ls::BatchNormalization<ls::ReLU, ls::BatchNormalizationOptions{.scale = false}>,
     ls::Dropout<0.1>, ls::Conv2D<4, 1, ls::Tanh>, ls::GlobalAveragePooling2D, ls::Dense<3>>;
+
+/// ResNet's blocks, with the other activations.
+using Halve = ls::Residual<
+    ls::Sequential<ls::Conv2D<4, 3, ls::LeakyReLU<20>, half>, ls::BatchNormalization<>>,
+    ls::Sequential<ls::Conv2D<4, 1, ls::Linear, half>>>;
+using ResNet = ls::Sequential<
+    ls::Input<6, 6, 3>, ls::Residual<ls::Conv2D<3, 1>, ls::BatchNormalization<ls::ELU>>,
+    ls::Activation<ls::ReLU>, Halve, ls::Activation<ls::GELU>, ls::Flatten,
+    ls::Repeat<2, ls::Residual<ls::Dense<36, ls::GELUTanh>>>,
+    ls::Parallel<ls::Add, ls::Dense<36, ls::SiLU>, ls::Identity, ls::Dense<36>>, ls::Dense<3>>;
 
 template <std::size_t Features>
 struct Data {
@@ -146,6 +160,9 @@ void check_all_train_alike(const F& again) {
   SUBCASE("convolutions, AdamW and clipping by norm") {
     check_trains_alike<Device, Cnn>(ls::AdamW{.learning_rate = 0.01, .global_clipnorm = 0.1},
                                     again);
+  }
+  SUBCASE("sums of branches, other activations") {
+    check_trains_alike<Device, ResNet>(ls::SGD{.learning_rate = 0.05}, again);
   }
   SUBCASE("convolutions, SGD") {
     check_trains_alike<Device, Cnn>(ls::SGD{.learning_rate = 0.1}, again);

@@ -368,6 +368,65 @@ struct ActivateGradient {
   }
 };
 
+/// An activation whose gradient cannot be told from its value, or that is not worth a place in
+/// each product: its derivatives are kept.
+enum class KeptFunction : unsigned char { gelu, gelu_tanh, silu, elu, leaky_relu };
+
+/// y = function(x), and slope = its derivative at x; y may be x.
+struct ActivateAndKeep {
+  KeptFunction function;
+  float parameter;  ///< of LeakyReLU: the slope below 0
+  const float* x;
+  float *y, *slope;
+  Index size;
+
+  static constexpr unsigned threads = 256;
+  using Shared = Nothing;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
+    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
+    if (at >= size) return;
+    const Result result = of(x[at]);
+    y[at] = result.value;
+    slope[at] = result.slope;
+  }
+
+  struct Result {
+    float value, slope;
+  };
+  [[nodiscard]] LOCKSTEP_DEVICE Result of(float in) const {
+    switch (function) {
+      case KeptFunction::gelu: {
+        const float probability = 0.5f * erfcf(in * -0.70710678f);
+        const float density = 0.39894228f * expf(-0.5f * in * in);
+        return {in * probability, probability + in * density};
+      }
+      case KeptFunction::gelu_tanh: {
+        constexpr float linear = 1.5957691f, cubic = linear * 0.044715f, farthest = 24;
+        const float near = in > farthest ? farthest : in < -farthest ? -farthest : in;
+        const Result l = logistic(near * fmaf(near * near, cubic, linear));
+        return {in * l.value, fmaf(near * l.slope, fmaf(near * near, 3 * cubic, linear), l.value)};
+      }
+      case KeptFunction::silu: {
+        const Result l = logistic(in);
+        return {in * l.value, fmaf(in, l.slope, l.value)};
+      }
+      case KeptFunction::elu: {
+        const float below = expm1f(in > 0 ? 0 : in);
+        return {in > 0 ? in : below, in > 0 ? 1 : below + 1};
+      }
+      default:
+        return {in > 0 ? in : in * parameter, in > 0 ? 1 : parameter};
+    }
+  }
+  /// 1 / (1 + e^-x) and its derivative, both without cancellation.
+  [[nodiscard]] LOCKSTEP_DEVICE static Result logistic(float in) {
+    const float small = expf(in < 0 ? in : -in), large_side = 1 / (1 + small);
+    return {in < 0 ? small * large_side : large_side, small * large_side * large_side};
+  }
+};
+
 // --- pooling ---
 
 /// The largest or the mean value of each window; those outside the image do not count.
@@ -727,6 +786,22 @@ struct Multiply {
   }
 };
 
+/// y = a + b; y may be one of them.
+struct Sum {
+  const float *a, *b;
+  float* y;
+  Index size;
+
+  static constexpr unsigned threads = 256;
+  using Shared = Nothing;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
+    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
+    if (at < size) y[at] = a[at] + b[at];
+  }
+};
+
 // --- optimizers: formulas as in lockstep/optimizers ---
 
 /// g = gradient * scale, brought within `limit`.
@@ -806,4 +881,4 @@ using AveragePoolGradient = PoolGradient<false>;
       f(ConvolutionWeights) f(ConvolutionInput) f(ConvolutionSum) f(ActivationGradient)            \
           f(Activate) f(ActivateGradient) f(MaxPool) f(AveragePool) f(MaxPoolGradient)             \
               f(AveragePoolGradient) f(Moments) f(Normalize) f(NormalizeSums) f(NormalizeGradient) \
-                  f(Drop) f(Multiply) f(SgdUpdate) f(AdamUpdate)
+                  f(Drop) f(Multiply) f(ActivateAndKeep) f(Sum) f(SgdUpdate) f(AdamUpdate)
