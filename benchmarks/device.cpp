@@ -1,5 +1,6 @@
-// The models of models.hpp on a GPU: ten steps beside those of the processor, and the time of a
-// step of fit (gathering the batch, copies, forward, loss, accuracy, backward, update).
+// The models of models.hpp, and ResNet-20 of deep_models.hpp, on a GPU: ten steps beside those of
+// the processor, and the time of a step of fit (gathering the batch, copies, forward, loss,
+// accuracy, backward, update).
 //
 // benchmark_device [--seconds S] prints a line for each figure. It ends with 1 where losses differ
 // by more than 1e-5 of their value.
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "deep_models.hpp"
 #include "fixed_batch.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/lambda_callback.hpp"
@@ -118,6 +120,7 @@ int main(int argc, char** argv) try {
   bool all_hold = true;
   benchmarks::for_each_model(
       [&]<class Subject>() { all_hold = holds<Subject>(seconds) && all_hold; });
+  all_hold = holds<benchmarks::ResNet20>(seconds) && all_hold;
   return all_hold ? 0 : 1;
 } catch (const std::exception& error) {
   std::cerr << "benchmark_device: " << error.what() << '\n';

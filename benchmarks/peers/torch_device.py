@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps of the models in ../models.hpp in PyTorch on a GPU, float32 without TF32.
+"""Training steps of the models of ../device.cpp in PyTorch on a GPU, float32 without TF32.
 
 Each step copies a batch from pinned memory, and reads loss and accuracy back, as a step of
 benchmark_device does. Variants: eager, compile (torch.compile, CUDA graphs). Prints a line for each.
@@ -10,15 +10,24 @@ import time
 import torch
 from torch import nn
 
+import torch_models
 import torch_step
 
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 
 
+def resnet():
+    model, _, x, _, _ = torch_models.resnet()
+    return model, x.shape
+
+
+MODELS = {**torch_step.MODELS, "resnet": resnet}
+
+
 def make_step(name, variant):
     torch.manual_seed(1)
-    model, shape = torch_step.MODELS[name]()
+    model, shape = MODELS[name]()
     model = model.cuda()
     x = torch.rand(shape).pin_memory()
     y = torch.randint(10, (shape[0],)).pin_memory()
@@ -46,7 +55,7 @@ def make_step(name, variant):
 
 if __name__ == "__main__":
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__)
-    for model_name in torch_step.MODELS:
+    for model_name in MODELS:
         for kind in "eager", "compile":
             run = make_step(model_name, kind)
             for _ in range(20):
