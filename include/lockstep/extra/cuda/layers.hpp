@@ -172,6 +172,45 @@ void activation_and_bias(Device& device, cuda::Function function, const float* y
     sum_parts_on(device, 1, units, parts, cuda::Result<cuda::Rows>{{bias_gradient, 0, 1}}, partial);
 }
 
+/// The products of Dense's arrays on a device: x is [inputs][stride], y [units][stride], a kernel
+/// [inputs][units]. Each has product_scratch in `partial`.
+struct DenseProducts {
+  std::size_t inputs, units, stride;
+  float* partial;
+
+  static constexpr std::size_t scratch(std::size_t inputs, std::size_t units, std::size_t stride) {
+    return std::max({product_scratch(units, stride, inputs), product_scratch(inputs, units, stride),
+                     product_scratch(inputs, stride, units)});
+  }
+
+  template <class Device>
+  void forward(Device& device, const float* x, const float* kernel, const float* bias, float* y,
+               cuda::Function function = cuda::Function::linear) const {
+    multiply_on<cuda::DenseForward>(
+        device, units, stride, inputs, cuda::Matrix{kernel, 1, units}, cuda::Matrix{x, stride, 1},
+        cuda::Result<cuda::Rows>{{y, stride, 1}, bias, function}, partial);
+  }
+  template <class Device>
+  void weights(Device& device, const float* x, const float* dy, float* gradient) const {
+    multiply_on<cuda::DenseWeights>(device, inputs, units, stride, cuda::Matrix{x, stride, 1},
+                                    cuda::Matrix{dy, 1, stride},
+                                    cuda::Result<cuda::Rows>{{gradient, units, 1}}, partial);
+  }
+  template <class Device>
+  void input(Device& device, const float* kernel, const float* dy, float* dx) const {
+    multiply_on<cuda::DenseInput>(device, inputs, stride, units, cuda::Matrix{kernel, units, 1},
+                                  cuda::Matrix{dy, stride, 1},
+                                  cuda::Result<cuda::Rows>{{dx, stride, 1}}, partial);
+  }
+  /// Adds it to dx.
+  template <class Device>
+  void more_input(Device& device, const float* kernel, const float* dy, float* dx) const {
+    multiply_on<cuda::DenseInputMore>(device, inputs, stride, units, cuda::Matrix{kernel, units, 1},
+                                      cuda::Matrix{dy, stride, 1},
+                                      cuda::Result<cuda::AddingRows>{{dx, stride, 1}}, partial);
+  }
+};
+
 template <class Device, std::size_t Units, class Activation, DenseOptions Options>
 struct DeviceDense : Dense<Units, Activation, Options> {
   template <class Function>
@@ -185,22 +224,16 @@ struct DeviceDense : Dense<Units, Activation, Options> {
   }
   template <class In>
   static constexpr std::size_t temporary(std::size_t stride) {
-    return std::max({product_scratch(Units, stride, In::size),
-                     product_scratch(In::size, Units, stride),
-                     product_scratch(In::size, stride, Units)});
+    return DenseProducts::scratch(In::size, Units, stride);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const std::size_t n = pass.x.stride();
-    multiply_on<cuda::DenseForward>(Device::instance(), Units, n, In::size,
-                                    cuda::Matrix{pass.weights[0].data(), 1, Units},
-                                    cuda::Matrix{pass.x.data(), n, 1},
-                                    cuda::Result<cuda::Rows>{{pass.y.data(), n, 1},
-                                                             bias<Options.use_bias>(pass.weights),
-                                                             device_function<Activation>},
-                                    pass.temporary.data());
-    activate_and_keep<Activation>(Device::instance(), pass.y.data(), pass.y.data(), Units * n,
+    Device& device = Device::instance();
+    products<In>(pass).forward(device, pass.x.data(), pass.weights[0].data(),
+                               bias<Options.use_bias>(pass.weights), pass.y.data(),
+                               device_function<Activation>);
+    activate_and_keep<Activation>(device, pass.y.data(), pass.y.data(), Units * pass.x.stride(),
                                   pass.scratch.data());
   }
 
@@ -212,20 +245,20 @@ struct DeviceDense : Dense<Units, Activation, Options> {
                                  pass.dy.data());
     activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
                         bias<Options.use_bias>(pass.gradients), 1, Units, n, nullptr);
-    multiply_on<cuda::DenseWeights>(device, In::size, Units, n, cuda::Matrix{pass.x.data(), n, 1},
-                                    cuda::Matrix{pass.dy.data(), 1, n},
-                                    cuda::Result<cuda::Rows>{{pass.gradients[0].data(), Units, 1}},
-                                    pass.temporary.data());
+    products<In>(pass).weights(device, pass.x.data(), pass.dy.data(), pass.gradients[0].data());
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     backward_weights<In, T>(pass);
-    const std::size_t n = pass.x.stride();
-    multiply_on<cuda::DenseInput>(
-        Device::instance(), In::size, n, Units, cuda::Matrix{pass.weights[0].data(), Units, 1},
-        cuda::Matrix{pass.dy.data(), n, 1}, cuda::Result<cuda::Rows>{{pass.dx.data(), n, 1}},
-        pass.temporary.data());
+    products<In>(pass).input(Device::instance(), pass.weights[0].data(), pass.dy.data(),
+                             pass.dx.data());
+  }
+
+ private:
+  template <class In, class Pass>
+  static DenseProducts products(const Pass& pass) {
+    return {In::size, Units, pass.x.stride(), pass.temporary.data()};
   }
 };
 
@@ -523,7 +556,8 @@ struct DeviceDropout : Dropout<Rate> {
         cuda::Drop{reinterpret_cast<const cuda::StepInput*>(step_input<Device>().data()),
                    pass.context.layer, static_cast<cuda::Index>(std::round(Rate.value * 0x1p32)),
                    static_cast<float>(kept_scale(Rate.value)), static_cast<unsigned>(In::size),
-                   static_cast<unsigned>(pass.x.samples()), static_cast<unsigned>(n), pass.x.data(),
+                   static_cast<unsigned>(pass.x.samples()), static_cast<unsigned>(n),
+                   static_cast<unsigned>(pass.context.positions), pass.x.data(),
                    pass.scratch.data(), pass.y.data()});
   }
   template <class In, class T>
