@@ -1,15 +1,17 @@
-// Moves the values of sequences between the two layouts of a batch.
+// Sequences: between the two layouts of a batch, longer or shorter, times a factor each.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/pack.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// A batch of sequences. By rows, token t of sample s is row s * positions + t of each feature; by
-/// samples, each value of a sample is a feature of its own, number t * features + feature.
+/// samples, each value of a sample is a feature, number t * features + feature.
 struct SequenceLayout {
   std::size_t samples = 0;
   std::size_t positions = 0;
@@ -62,5 +64,61 @@ LOCKSTEP_EXTERN(void rows_to_samples<float>(const SequenceLayout&, const float*,
 LOCKSTEP_EXTERN_DOUBLE(void rows_to_samples<double>(const SequenceLayout&, const double*, double*));
 LOCKSTEP_EXTERN(void samples_to_rows<float>(const SequenceLayout&, const float*, float*));
 LOCKSTEP_EXTERN_DOUBLE(void samples_to_rows<double>(const SequenceLayout&, const double*, double*));
+
+/// Sequences of `from_steps` and of `to_steps` steps, in [feature][stride].
+struct ShiftSize {
+  std::size_t features = 0;
+  std::size_t samples = 0;
+  std::size_t from_steps = 0, from_stride = 0;
+  std::size_t to_steps = 0, to_stride = 0;
+  std::size_t skip = 0;  ///< steps at the beginning that are left out
+  std::size_t pad = 0;   ///< steps of zeros before the first
+};
+
+/// to[pad + step] = from[skip + step], and zeros elsewhere, also in the padding.
+template <class T>
+void shift_sequences(const ShiftSize& s, const T* from, T* to) {
+  const std::size_t count = std::min(s.from_steps - s.skip, s.to_steps - s.pad);
+  for (std::size_t feature = 0; feature < s.features; ++feature) {
+    T* const row = to + feature * s.to_stride;
+    std::fill_n(row, s.to_stride, T(0));
+    for (std::size_t sample = 0; sample < s.samples; ++sample)
+      std::copy_n(from + feature * s.from_stride + sample * s.from_steps + s.skip, count,
+                  row + sample * s.to_steps + s.pad);
+  }
+}
+
+/// y = factors * x, for kernels::dispatch; x and y are [feature][stride] with the steps of a sample
+/// one after the other, factors are [feature][batch]. The padding of y becomes zero.
+template <class T>
+struct ScaleSequences {
+  std::size_t features = 0;
+  std::size_t samples = 0;
+  std::size_t steps = 0;
+  std::size_t stride = 0;
+  std::size_t batch = 0;
+  const T* x = nullptr;
+  const T* factors = nullptr;
+  T* y = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const ScaleSequences s = *this;
+    for (std::size_t feature = 0; feature < s.features; ++feature) {
+      for (std::size_t sample = 0; sample < s.samples; ++sample) {
+        const P factor(s.factors[feature * s.batch + sample]);
+        const std::size_t first = feature * s.stride + sample * s.steps;
+        for (std::size_t step = 0; step < s.steps; step += P::size)
+          (factor * P::load_first(s.x + first + step, s.steps - step))
+              .store_first(s.y + first + step, s.steps - step);
+      }
+      std::fill(s.y + feature * s.stride + s.samples * s.steps, s.y + (feature + 1) * s.stride,
+                T(0));
+    }
+  }
+};
+
+LOCKSTEP_KERNEL_INSTANCES(ScaleSequences);
 
 }}}  // namespace lockstep::kernels
