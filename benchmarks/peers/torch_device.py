@@ -17,20 +17,23 @@ torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 
 
-def resnet():
-    model, _, x, _, _ = torch_models.resnet()
-    return model, x.shape
+def simple(name):
+    model, shape = torch_step.MODELS[name]()
+    return model, torch.rand(shape), torch.randint(10, (shape[0],))
 
 
-MODELS = {**torch_step.MODELS, "resnet": resnet}
+def deep(name):
+    model, _, x, y, _ = torch_models.MODELS[name]()
+    return model, x, y
+
+
+MODELS = {name: simple for name in torch_step.MODELS} | {"resnet": deep, "gpt": deep}
 
 
 def make_step(name, variant):
     torch.manual_seed(1)
-    model, shape = MODELS[name]()
-    model = model.cuda()
-    x = torch.rand(shape).pin_memory()
-    y = torch.randint(10, (shape[0],)).pin_memory()
+    model, x, y = MODELS[name](name)
+    model, x, y = model.cuda(), x.pin_memory(), y.pin_memory()
     loss_function = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, fused=True)
 
