@@ -100,7 +100,7 @@ enum class Function : unsigned char { linear, relu, sigmoid, tanh };
 
 // --- products ---
 
-/// Where a row or a column of a matrix lies: an element is at the sum of its row's and its column's.
+/// Where a row or a column of a matrix lies: an element is at the sum of its row's and column's.
 struct Offset {
   long long at;
 };
@@ -241,8 +241,8 @@ struct Patches {
   }
 };
 
-/// What reaches an input pixel: dy as a matrix [taps x filters][input positions x samples], the last
-/// tap first. For any stride; with 1 it is Patches of Sliding::backward.
+/// What reaches an input pixel: dy as a matrix [taps x filters][input positions x samples], the
+/// last tap first. For any stride; with 1 it is Patches of Sliding::backward.
 struct Scattered {
   Sliding s;
   const float* dy;
