@@ -1,5 +1,6 @@
-// The models of models.hpp on a GPU: ten steps beside those of the processor, and the time of a
-// step of fit (gathering the batch, copies, forward, loss, accuracy, backward, update).
+// The models of models.hpp, and ResNet-20 and the char GPT of deep_models.hpp, on a GPU: ten steps
+// beside those of the processor, and the time of a step of fit (gathering the batch, copies,
+// forward, loss, accuracy, backward, update).
 //
 // benchmark_device [--seconds S] prints a line for each figure. It ends with 1 where losses differ
 // by more than 1e-5 of their value.
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "deep_models.hpp"
 #include "fixed_batch.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/lambda_callback.hpp"
@@ -88,11 +90,10 @@ double step_time(const Data& data, double seconds) {
   return all[all.size() / 2];
 }
 
-template <class Subject>
-bool holds(double seconds) {
+template <class Subject, class Data>
+bool holds(const Data& data, double seconds) {
   using Net = typename Subject::Net;
   using OnDevice = ls::On<ls::Cuda, Net>;
-  const auto data = benchmarks::fixed_batch<Subject>();
   double worst = 0;
   const auto compare = [&](const auto& optimizer) {
     const auto expected = ten_losses<Net>(data, optimizer);
@@ -116,8 +117,14 @@ int main(int argc, char** argv) try {
       argc > 2 && std::string_view(argv[1]) == "--seconds" ? std::atof(argv[2]) : 2;
   std::cout << ls::Cuda::instance().description() << '\n';
   bool all_hold = true;
-  benchmarks::for_each_model(
-      [&]<class Subject>() { all_hold = holds<Subject>(seconds) && all_hold; });
+  benchmarks::for_each_model([&]<class Subject>() {
+    all_hold = holds<Subject>(benchmarks::fixed_batch<Subject>(), seconds) && all_hold;
+  });
+  const auto try_deep = [&]<class Subject>() {
+    all_hold = holds<Subject>(benchmarks::random_batch<Subject>(), seconds) && all_hold;
+  };
+  try_deep.operator()<benchmarks::ResNet20>();
+  try_deep.operator()<benchmarks::CharGpt>();
   return all_hold ? 0 : 1;
 } catch (const std::exception& error) {
   std::cerr << "benchmark_device: " << error.what() << '\n';

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps of the models in ../models.hpp in PyTorch on a GPU, float32 without TF32.
+"""Training steps of the models of ../device.cpp in PyTorch on a GPU, float32 without TF32.
 
 Each step copies a batch from pinned memory, and reads loss and accuracy back, as a step of
 benchmark_device does. Variants: eager, compile (torch.compile, CUDA graphs). Prints a line for each.
@@ -10,18 +10,30 @@ import time
 import torch
 from torch import nn
 
+import torch_models
 import torch_step
 
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 
 
+def simple(name):
+    model, shape = torch_step.MODELS[name]()
+    return model, torch.rand(shape), torch.randint(10, (shape[0],))
+
+
+def deep(name):
+    model, _, x, y, _ = torch_models.MODELS[name]()
+    return model, x, y
+
+
+MODELS = {name: simple for name in torch_step.MODELS} | {"resnet": deep, "gpt": deep}
+
+
 def make_step(name, variant):
     torch.manual_seed(1)
-    model, shape = torch_step.MODELS[name]()
-    model = model.cuda()
-    x = torch.rand(shape).pin_memory()
-    y = torch.randint(10, (shape[0],)).pin_memory()
+    model, x, y = MODELS[name](name)
+    model, x, y = model.cuda(), x.pin_memory(), y.pin_memory()
     loss_function = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, fused=True)
 
@@ -46,7 +58,7 @@ def make_step(name, variant):
 
 if __name__ == "__main__":
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__)
-    for model_name in torch_step.MODELS:
+    for model_name in MODELS:
         for kind in "eager", "compile":
             run = make_step(model_name, kind)
             for _ in range(20):

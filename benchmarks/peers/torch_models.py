@@ -49,7 +49,7 @@ class Gpt(nn.Module):
         self.head.weight = self.tokens.weight
 
     def forward(self, ids):
-        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 

@@ -40,6 +40,15 @@ struct BranchCalls {
   BackwardCall<T> backward_weights;  ///< without; null: the branch has nothing to train
 };
 
+/// How a container copies and adds arrays. (A device does it later, in the order of its kernels.)
+template <class T>
+struct ArrayCalls {
+  void (*copy)(const T* from, std::size_t n, T* to) = [](const T* from, std::size_t n, T* to) {
+    std::copy_n(from, n, to);
+  };
+  void (*add)(const T* addend, std::size_t n, T* sum) = add_elements<T>;
+};
+
 template <class T>
 struct MergeCalls {
   std::size_t blocks = 1;
@@ -48,6 +57,7 @@ struct MergeCalls {
   void (*backward)(BranchOutputs<T>, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
                    TensorView<T> gradient) = nullptr;
   T minimum = ForwardPass<T>::no_minimum;  ///< forward leaves nothing below it in the sum
+  ArrayCalls<T> arrays = {};
 };
 
 /// Whether the branch's output has its own array.
@@ -251,7 +261,7 @@ void run_branch_backward(std::span<const Branch> branches, std::size_t b,
 template <class T, class Merge>
 void run_branches_backward_with(std::span<const Branch> branches,
                                 std::span<const BranchCalls<T>> calls, const BackwardPass<T>& pass,
-                                const Merge& merge) {
+                                const Merge& merge, const ArrayCalls<T>& array_calls = {}) {
   const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
   T* const space = pass.temporary.data();
@@ -277,11 +287,11 @@ void run_branches_backward_with(std::span<const Branch> branches,
       if (has_dx)
         dx = place.input.view(dy.data(), samples);
       else
-        std::copy_n(dy.data(), place.input.elements(samples), dx.data());
+        array_calls.copy(dy.data(), place.input.elements(samples), dx.data());
     } else {
       run_branch_backward<T>(branches, b, call, pass, arrays, {dy, dx, keeps_dy, adds, nullptr});
     }
-    if (has_dx && !adds) add_to<T>(pass.dx, dx);
+    if (has_dx && !adds) array_calls.add(dx.data(), elements_of(dx), pass.dx.data());
     has_dx = !pass.dx.empty();
   }
 }
@@ -316,7 +326,8 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
   }
   if (merge.backward == nullptr) sum_gradient(pass, merge.minimum, pass.dy.data());
   run_branches_backward_with<T>(
-      branches, calls, pass, [&](std::size_t b, TensorView<T> space, bool may_stay) {
+      branches, calls, pass,
+      [&](std::size_t b, TensorView<T> space, bool may_stay) {
         if (merge.backward != nullptr) {
           merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, space);
           return space;
@@ -324,9 +335,10 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
         const TensorView<T> dy(pass.dy.data(), space.samples(), space.features(), space.stride());
         // What computes nothing does not write to it.
         if (may_stay || !branches[b].computes) return dy;
-        copy_elements<T>(dy, space);
+        merge.arrays.copy(dy.data(), elements_of(dy), space.data());
         return space;
-      });
+      },
+      merge.arrays);
 }
 
 LOCKSTEP_EXTERN(void run_branches<float>(std::span<const Branch>,

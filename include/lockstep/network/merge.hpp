@@ -26,22 +26,17 @@ std::size_t elements_of(const TensorView<T>& view) {
   return view.features() * view.stride();
 }
 
-/// y = f(y, x) or f(y, x, z) for all elements.
-template <class T, class F>
-void combine_into(TensorView<T> y, TensorView<const T> x, F f) {
-  kernels::sweep(elements_of(y), f, y.data(), x.data());
-}
-
 template <class T>
-void add_to(TensorView<T> y, TensorView<const T> x) {
-  combine_into(y, x,
-               [](auto& sum, const auto& value) LOCKSTEP_KERNEL_LAMBDA { sum = sum + value; });
+void add_elements(const T* addend, std::size_t n, T* sum) {
+  kernels::sweep(
+      n, [](auto& to, const auto& value) LOCKSTEP_KERNEL_LAMBDA { to = to + value; }, sum, addend);
 }
 template <class T>
 void multiply_by(TensorView<T> y, TensorView<const T> x) {
-  combine_into(y, x, [](auto& product, const auto& value) LOCKSTEP_KERNEL_LAMBDA {
-    product = product * value;
-  });
+  kernels::sweep(
+      elements_of(y),
+      [](auto& product, const auto& value) LOCKSTEP_KERNEL_LAMBDA { product = product * value; },
+      y.data(), x.data());
 }
 template <class T>
 void copy_elements(TensorView<const T> from, TensorView<T> to) {
@@ -104,6 +99,7 @@ struct Joined<Sequence<Positions, Extents...>, Rest...> {
 //     of y is the next block of each branch, one after the other.
 //  3. `M::backward<T>(outputs, blocks, dy, branch, gradient)` writes the gradient of one branch. A
 //     merge without it hands dy on to each branch as it is.
+//  4. Optional: `M::template array_calls<T>`, the ArrayCalls of its container.
 
 /// The sum of the branches' outputs, which are of one shape.
 struct Add {
@@ -118,7 +114,8 @@ struct Add {
         detail::elements_of(y),
         [](auto& sum, const auto& a, const auto& b) LOCKSTEP_KERNEL_LAMBDA { sum = a + b; },
         y.data(), outputs[0].data(), outputs[1].data());
-    for (const auto& output : outputs.subspan(2)) detail::add_to(y, output);
+    for (const auto& output : outputs.subspan(2))
+      detail::add_elements(output.data(), detail::elements_of(y), y.data());
   }
 };
 

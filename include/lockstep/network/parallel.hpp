@@ -60,6 +60,14 @@ consteval auto merge_backward() -> decltype(MergeCalls<T>::backward) {
     return nullptr;
 }
 
+template <class Merge, class T>
+consteval ArrayCalls<T> merge_array_calls() {
+  if constexpr (requires { Merge::template array_calls<T>; })
+    return Merge::template array_calls<T>;
+  else
+    return {};
+}
+
 template <template <class...> class>
 struct MergeRule;
 template <class Merge>
@@ -178,7 +186,8 @@ struct ParallelLayers {
     return MergeCalls<T>{.blocks = Token::size / (Token::rank == 0 ? 1 : Token::extents.back()),
                          .forward = Merge::template forward<T>,
                          .backward = merge_backward<Merge, T>(),
-                         .minimum = fused_minimum<typename SumActivation<Merge>::Type, T>()};
+                         .minimum = fused_minimum<typename SumActivation<Merge>::Type, T>(),
+                         .arrays = merge_array_calls<Merge, T>()};
   }();
 };
 

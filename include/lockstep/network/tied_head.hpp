@@ -26,6 +26,41 @@ namespace detail {
 template <class In, class Tokens, class Hidden>
 concept TiedWidths = is_sequence<Hidden> && std::is_same_v<Tokens, Hidden>;
 
+/// What a TiedHead does with its table [vocabulary][width], seen as a kernel of vocabulary inputs
+/// and width units, and with arrays of [width][stride] and [vocabulary][stride].
+struct TableProducts {
+  static constexpr std::size_t scratch(const kernels::DenseSize& size) {
+    return kernels::dense_scratch(size.units, size.stride);
+  }
+  template <class T>
+  static void forward(const kernels::DenseSize& size, const T* table, const T* hidden, T* logits,
+                      T*) {
+    kernels::dense_input_gradient<T>(size, table, hidden, logits);
+  }
+  /// d_table: set, not added to.
+  template <class T>
+  static void backward(const kernels::DenseSize& size, const T* table, const T* hidden,
+                       const T* d_logits, T* d_table, T* d_hidden, T* scratch) {
+    kernels::dense_bias_gradient<T>(size, {hidden, hidden}, nullptr, scratch);
+    kernels::dense_weight_gradient<T>(size, d_logits, scratch, d_table);
+    kernels::dense_forward<T>(size, d_logits, table, nullptr, d_hidden);
+  }
+  template <class T>
+  static void clear(T* to, std::size_t n) {
+    std::fill_n(to, n, T(0));
+  }
+};
+/// (Those of an embedding on a device are its TableProducts.)
+template <class EmbeddingLayer>
+struct TableProductsOf {
+  using Type = TableProducts;
+};
+template <class EmbeddingLayer>
+  requires requires { typename EmbeddingLayer::TableProducts; }
+struct TableProductsOf<EmbeddingLayer> {
+  using Type = typename EmbeddingLayer::TableProducts;
+};
+
 }  // namespace detail
 
 /// The logits of a language model: y = f(e(x)) E^T, where e is an Embedding with the table E
@@ -42,6 +77,7 @@ template <class EmbeddingLayer, class... Layers>
 struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layers...>> {
   using Base = detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layers...>>;
   using Body = Sequential<Layers...>;
+  using Products = typename detail::TableProductsOf<EmbeddingLayer>::Type;
 
   static constexpr std::string_view name = "tied_head";
   using AnnouncesGradients = TiedHead;
@@ -89,7 +125,7 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
     const std::size_t elements = size.elements(samples);
     TemporaryPlaces p{
         .d_tokens = 0, .d_hidden = elements, .head = 2 * elements, .body = 2 * elements, .end = 0};
-    p.end = 2 * elements + std::max(kernels::dense_scratch(width<In>, size.stride(samples)),
+    p.end = 2 * elements + std::max(Products::scratch(head_size<In>(size.stride(samples))),
                                     Body::template temporary<Tokens<In>>(samples));
     return p;
   }
@@ -138,8 +174,9 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
          .mask_of_y = &mask,
          .temporary = pass.temporary.subspan(temporary_places<In>(samples).body)});
     const TraceSpan span(pass.context.trace, TracePart::forward, pass.context.layer);
-    kernels::dense_input_gradient<T>(head_size<In>(pass.y), pass.weights[0].data(), hidden.data(),
-                                     pass.y.data());
+    Products::template forward<T>(head_size<In>(pass.y.stride()), pass.weights[0].data(),
+                                  hidden.data(), pass.y.data(),
+                                  pass.temporary.data() + temporary_places<In>(samples).head);
     pass.set_mask(mask);
   }
 
@@ -169,15 +206,12 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
     const TemporaryPlaces t = temporary_places<In>(samples);
     const TensorView<T> d_tokens = activation<In>(pass.temporary, t.d_tokens, samples);
     const TensorView<T> d_hidden = activation<In>(pass.temporary, t.d_hidden, samples);
-    T* const transposed = pass.temporary.data() + t.head;
-    const kernels::DenseSize size = head_size<In>(pass.dy);
     {
       // The head's gradient of the table is written, the embedding's is added to it.
       const TraceSpan span(pass.context.trace, TracePart::backward, pass.context.layer);
-      kernels::dense_bias_gradient<T>(size, {hidden.data(), hidden.data()}, nullptr, transposed);
-      kernels::dense_weight_gradient<T>(size, pass.dy.data(), transposed, pass.gradients[0].data());
-      kernels::dense_forward<T>(size, pass.dy.data(), pass.weights[0].data(), nullptr,
-                                d_hidden.data());
+      Products::template backward<T>(head_size<In>(pass.dy.stride()), pass.weights[0].data(),
+                                     hidden.data(), pass.dy.data(), pass.gradients[0].data(),
+                                     d_hidden.data(), pass.temporary.data() + t.head);
     }
     const StepContext context = body_context(pass.context);
     Body::template backward<Tokens<In>, T>({.context = context,
@@ -206,7 +240,7 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     backward_weights<In, T>(pass);
-    std::fill_n(pass.dx.data(), pass.dx.features() * pass.dx.stride(), T(0));
+    Products::clear(pass.dx.data(), pass.dx.features() * pass.dx.stride());
   }
 
  private:
@@ -216,9 +250,9 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   }
 
   /// The table as a kernel of [vocabulary inputs][width units].
-  template <class In, class T>
-  static kernels::DenseSize head_size(const TensorView<T>& logits) {
-    return {vocabulary<In>, width<In>, logits.stride()};
+  template <class In>
+  static constexpr kernels::DenseSize head_size(std::size_t stride) {
+    return {vocabulary<In>, width<In>, stride};
   }
 
   static StepContext body_context(const StepContext& context) {

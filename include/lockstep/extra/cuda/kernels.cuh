@@ -100,7 +100,7 @@ enum class Function : unsigned char { linear, relu, sigmoid, tanh };
 
 // --- products ---
 
-/// Where a row or a column of a matrix lies: an element is at the sum of its row's and its column's.
+/// Where a row or a column of a matrix lies: an element is at the sum of its row's and column's.
 struct Offset {
   long long at;
 };
@@ -123,6 +123,17 @@ struct MatrixOf {
 };
 using Matrix = MatrixOf<const float>;
 using Rows = MatrixOf<float>;
+
+/// A matrix whose elements are added to what is there.
+struct AddingRows : MatrixOf<float> {
+  struct Element {
+    float& sum;
+    LOCKSTEP_DEVICE void operator=(float value) const { sum += value; }
+  };
+  [[nodiscard]] LOCKSTEP_DEVICE Element operator()(Place row, Place column) const {
+    return {MatrixOf<float>::operator()(row, column)};
+  }
+};
 
 /// y of a convolution as a matrix [filters][positions x samples].
 template <class T>
@@ -230,8 +241,8 @@ struct Patches {
   }
 };
 
-/// What reaches an input pixel: dy as a matrix [taps x filters][input positions x samples], the last
-/// tap first. For any stride; with 1 it is Patches of Sliding::backward.
+/// What reaches an input pixel: dy as a matrix [taps x filters][input positions x samples], the
+/// last tap first. For any stride; with 1 it is Patches of Sliding::backward.
 struct Scattered {
   Sliding s;
   const float* dy;
@@ -448,21 +459,33 @@ struct SumOfParts {
 
 // --- sums over the threads of a block ---
 
-template <unsigned Threads, class T>
+/// Thread t belongs to row t % Rows.
+template <unsigned Threads, class T, unsigned Rows = 1>
 struct SumsOf {
   T values[Threads];
 
-  /// The sum of what each thread gives, for all of them.
+  /// The sum of what the threads of a row give, for all of them.
   template <class Lane>
   LOCKSTEP_DEVICE T operator()(const Lane& lane, T value) {
-    lane.barrier();  // all have read the last sum
+    return combine(lane, value, [](T a, T b) { return a + b; });
+  }
+  template <class Lane>
+  LOCKSTEP_DEVICE T largest(const Lane& lane, T value) {
+    return combine(lane, value, [](T a, T b) { return a < b ? b : a; });
+  }
+
+ private:
+  template <class Lane, class F>
+  LOCKSTEP_DEVICE T combine(const Lane& lane, T value, const F& f) {
+    lane.barrier();  // all have read the last one
     values[lane.thread] = value;
-    for (unsigned half = Threads / 2; half > 0; half /= 2) {
+    for (unsigned half = Threads / 2; half >= Rows; half /= 2) {
       lane.barrier();
-      if (lane.thread < half) values[lane.thread] += values[lane.thread + half];
+      if (lane.thread < half)
+        values[lane.thread] = f(values[lane.thread], values[lane.thread + half]);
     }
     lane.barrier();
-    return values[0];
+    return values[lane.thread % Rows];
   }
 };
 
@@ -516,6 +539,58 @@ struct ActivateGradient {
   float* dx;
 
   LOCKSTEP_DEVICE void operator()(Index at) const { dx[at] = gradient_of(function, dy[at], y[at]); }
+};
+
+/// An activation whose gradient cannot be told from its value, or that is not worth a place in
+/// each product: its derivatives are kept.
+enum class KeptFunction : unsigned char { gelu, gelu_tanh, silu, elu, leaky_relu };
+
+/// y = function(x), and slope = its derivative at x; y may be x.
+struct ActivateAndKeep {
+  KeptFunction function;
+  float parameter;  ///< of LeakyReLU: the slope below 0
+  const float* x;
+  float *y, *slope;
+
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const Point result = of(x[at]);
+    y[at] = result.value;
+    slope[at] = result.slope;
+  }
+
+  struct Point {
+    float value, slope;
+  };
+  [[nodiscard]] LOCKSTEP_DEVICE Point of(float in) const {
+    switch (function) {
+      case KeptFunction::gelu: {
+        const float probability = 0.5f * erfcf(in * -0.70710678f);
+        const float density = 0.39894228f * expf(-0.5f * in * in);
+        return {in * probability, probability + in * density};
+      }
+      case KeptFunction::gelu_tanh: {
+        constexpr float linear = 1.5957691f, cubic = linear * 0.044715f, farthest = 24;
+        const float near = in > farthest ? farthest : in < -farthest ? -farthest : in;
+        const Point l = logistic(near * fmaf(near * near, cubic, linear));
+        return {in * l.value, fmaf(near * l.slope, fmaf(near * near, 3 * cubic, linear), l.value)};
+      }
+      case KeptFunction::silu: {
+        const Point l = logistic(in);
+        return {in * l.value, fmaf(in, l.slope, l.value)};
+      }
+      case KeptFunction::elu: {
+        const float below = expm1f(in > 0 ? 0 : in);
+        return {in > 0 ? in : below, in > 0 ? 1 : below + 1};
+      }
+      default:
+        return {in > 0 ? in : in * parameter, in > 0 ? 1 : parameter};
+    }
+  }
+  /// 1 / (1 + e^-x) and its derivative, both without cancellation.
+  [[nodiscard]] LOCKSTEP_DEVICE static Point logistic(float in) {
+    const float small = expf(in < 0 ? in : -in), large_side = 1 / (1 + small);
+    return {in < 0 ? small * large_side : large_side, small * large_side * large_side};
+  }
 };
 
 // --- pooling ---
@@ -796,12 +871,21 @@ struct StepInput {
   Index seed, step, samples[1];
 };
 
+/// As StepContext::random_key.
+[[nodiscard]] LOCKSTEP_DEVICE Index row_key(const StepInput& input, Index layer, unsigned row,
+                                            unsigned positions) {
+  const Index key =
+      fold_in(fold_in(fold_in(input.seed, input.step), layer), input.samples[row / positions]);
+  return positions == 1 ? key : fold_in(key, row % positions);
+}
+
 /// mask = 0 with a probability, else `scale`; y = x * mask, for four features of a sample at once.
 struct Drop {
   const StepInput* step;
   Index layer, threshold;
   float scale;
   unsigned features, samples, stride;
+  unsigned positions;  ///< rows of a sample
   const float* x;
   float *mask, *y;
 
@@ -809,8 +893,7 @@ struct Drop {
     const auto block = static_cast<unsigned>(divide(at, stride));
     const auto sample = static_cast<unsigned>(at - Index{block} * stride);
     Index key = 0;
-    if (sample < samples)
-      key = fold_in(fold_in(fold_in(step->seed, step->step), layer), step->samples[sample]);
+    if (sample < samples) key = row_key(*step, layer, sample, positions);
     const Philox random(block, 0, 0, 0, key);
     for (unsigned i = 0; i < 4 && 4 * block + i < features; ++i) {
       const Index place = static_cast<Index>(4 * block + i) * stride + sample;
@@ -825,6 +908,311 @@ struct Multiply {
   float* y;
 
   LOCKSTEP_DEVICE void operator()(Index at) const { y[at] = a[at] * b[at]; }
+};
+
+/// y = a + b; y may be one of them.
+struct Sum {
+  const float *a, *b;
+  float* y;
+
+  LOCKSTEP_DEVICE void operator()(Index at) const { y[at] = a[at] + b[at]; }
+};
+
+// --- sequences: a row is a token, those of a sample follow one another ---
+
+/// y[d][row] = table[id][d], and zeros in the padding; ids[row] = id. An id that is none gives NaN,
+/// and -1 in ids.
+struct Gather {
+  const float *table, *x;  ///< x: ids as [position][x_stride]
+  float *ids, *y;
+  unsigned vocabulary, width, positions, samples, x_stride, stride;
+
+  /// Of width * stride.
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const auto d = static_cast<unsigned>(divide(at, stride));
+    const auto row = static_cast<unsigned>(at - Index{d} * stride);
+    if (row >= samples * positions) {
+      y[at] = 0;
+      return;
+    }
+    const float id = x[static_cast<Index>(row % positions) * x_stride + row / positions];
+    const bool is_one = id >= 0 && id < static_cast<float>(vocabulary) && id == floorf(id);
+    y[at] = is_one ? table[static_cast<Index>(id) * width + d] : NAN;
+    if (d == 0) ids[row] = is_one ? id : -1;
+  }
+};
+
+/// gradient[ids[row]][d] += dy[d][row]. The first row that has an id adds up those of all of them.
+struct Scatter {
+  const float *ids, *dy;
+  float* gradient;
+  unsigned width, rows, stride;
+
+  /// Of rows * width.
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const auto first = static_cast<unsigned>(divide(at, width));
+    const auto d = static_cast<unsigned>(at - Index{first} * width);
+    const float id = ids[first];
+    if (id < 0) return;
+    for (unsigned row = 0; row < first; ++row)
+      if (ids[row] == id) return;
+    float sum = 0;
+    for (unsigned row = first; row < rows; ++row)
+      if (ids[row] == id) sum += dy[static_cast<Index>(d) * stride + row];
+    gradient[static_cast<Index>(id) * width + d] += sum;
+  }
+};
+
+struct Fill {
+  float* y;
+  float value;
+  LOCKSTEP_DEVICE void operator()(Index at) const { y[at] = value; }
+};
+/// Zeros in the rows from `first` on, of [feature][stride].
+struct ClearRows {
+  float* y;
+  unsigned first, stride;
+  /// Of features * (stride - first).
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const unsigned padding = stride - first;
+    y[at / padding * stride + first + at % padding] = 0;
+  }
+};
+
+/// y[d][row] = x[d][row] + table[position][d].
+struct AddPositions {
+  const float *x, *table;
+  float* y;
+  unsigned width, positions, rows, stride;
+
+  /// Of width * stride.
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const auto d = static_cast<unsigned>(divide(at, stride));
+    const auto row = static_cast<unsigned>(at - Index{d} * stride);
+    y[at] = row < rows ? x[at] + table[static_cast<Index>(row % positions) * width + d] : 0;
+  }
+};
+/// gradient[position][d] = the sum of dy over the samples; zero for positions that are not used.
+struct SumPositions {
+  const float* dy;
+  float* gradient;
+  unsigned width, positions, rows, stride, places;
+
+  /// Of width * places.
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const auto d = static_cast<unsigned>(divide(at, places));
+    const auto position = static_cast<unsigned>(at - Index{d} * places);
+    float sum = 0;
+    if (position < positions)
+      for (unsigned row = position; row < rows; row += positions)
+        sum += dy[static_cast<Index>(d) * stride + row];
+    gradient[static_cast<Index>(position) * width + d] = sum;
+  }
+};
+
+/// Of [pixel][channel][row]: a block has some rows of a pixel, whose channels its threads share.
+struct PixelRows {
+  unsigned pixels, channels, stride;
+
+  static constexpr unsigned threads = 256, rows = 8;
+  using Sums = SumsOf<threads, float, rows>;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
+    return static_cast<Index>(pixels) * divide_up(stride, rows);
+  }
+  /// That of a thread, in arrays of [pixel][stride]. (The stride is a multiple of `rows`.)
+  template <class Lane>
+  [[nodiscard]] LOCKSTEP_DEVICE Index row(const Lane& lane) const {
+    return static_cast<Index>(lane.block) * rows + lane.thread % rows;
+  }
+  /// Calls f(element, channel) for those of a thread.
+  template <class Lane, class F>
+  LOCKSTEP_DEVICE void each(const Lane& lane, const F& f) const {
+    const Index at = row(lane), pixel = divide(at, stride);
+    const Index first = pixel * channels * stride + (at - pixel * stride);
+    for (unsigned c = lane.thread / rows; c < channels; c += threads / rows)
+      f(first + static_cast<Index>(c) * stride, c);
+  }
+};
+
+/// y = (x - mean) * inverse * gamma[c] + beta[c], with the mean and the deviation of each row.
+struct LayerNormalize {
+  PixelRows s;
+  const float *x, *gamma, *beta;  ///< gamma and beta may be null
+  float epsilon;
+  float *mean, *inverse, *y;
+
+  static constexpr unsigned threads = PixelRows::threads;
+  using Shared = PixelRows::Sums;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return s.blocks(); }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
+    const float share = 1 / static_cast<float>(s.channels);
+    float sum = 0;
+    s.each(lane, [&](Index at, unsigned) { sum += x[at]; });
+    const float middle = shared(lane, sum) * share;
+    sum = 0;
+    s.each(lane, [&](Index at, unsigned) { sum = fmaf(x[at] - middle, x[at] - middle, sum); });
+    const float factor = 1 / sqrtf(shared(lane, sum) * share + epsilon);
+    s.each(lane, [&](Index at, unsigned c) {
+      const float scale = gamma == nullptr ? factor : factor * gamma[c];
+      y[at] = fmaf(x[at] - middle, scale, beta == nullptr ? 0 : beta[c]);
+    });
+    if (lane.thread >= PixelRows::rows) return;
+    mean[s.row(lane)] = middle;
+    inverse[s.row(lane)] = factor;
+  }
+};
+
+struct LayerNormalizeGradient {
+  PixelRows s;
+  const float *x, *gamma, *dy, *mean, *inverse;
+  float* dx;  ///< may be dy
+
+  static constexpr unsigned threads = PixelRows::threads;
+  using Shared = PixelRows::Sums;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return s.blocks(); }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
+    const float share = 1 / static_cast<float>(s.channels);
+    const float middle = mean[s.row(lane)], factor = inverse[s.row(lane)];
+    float sum = 0, product = 0;
+    s.each(lane, [&](Index at, unsigned c) {
+      const float gradient = gamma == nullptr ? dy[at] : dy[at] * gamma[c];
+      sum += gradient;
+      product = fmaf(gradient, (x[at] - middle) * factor, product);
+    });
+    sum = shared(lane, sum) * share;
+    product = shared(lane, product) * share;
+    s.each(lane, [&](Index at, unsigned c) {
+      const float gradient = gamma == nullptr ? dy[at] : dy[at] * gamma[c];
+      dx[at] = factor * (gradient - sum - (x[at] - middle) * factor * product);
+    });
+  }
+};
+
+/// The gradients of gamma and beta: a block for each channel.
+struct LayerNormalizeWeights {
+  unsigned pixels, channels, samples, stride;
+  const float *x, *dy, *mean, *inverse;
+  float *d_gamma, *d_beta;  ///< each may be null
+
+  static constexpr unsigned threads = 256;
+  using Shared = SumsOf<threads, double>;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return channels; }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
+    double sum = 0, product = 0;
+    for (unsigned pixel = 0; pixel < pixels; ++pixel)
+      for (unsigned sample = lane.thread; sample < samples; sample += threads) {
+        const Index row = static_cast<Index>(pixel) * stride + sample;
+        const Index at = (static_cast<Index>(pixel) * channels + lane.block) * stride + sample;
+        sum += static_cast<double>(dy[at]);
+        product += static_cast<double>(dy[at] * ((x[at] - mean[row]) * inverse[row]));
+      }
+    sum = shared(lane, sum);
+    product = shared(lane, product);
+    if (lane.thread != 0) return;
+    if (d_beta != nullptr) d_beta[lane.block] = static_cast<float>(sum);
+    if (d_gamma != nullptr) d_gamma[lane.block] = static_cast<float>(product);
+  }
+};
+
+/// A Product for each head of each sample; its matrices are those of the first ones.
+template <class P>
+struct Batched {
+  struct Step {
+    Index head, sample;  ///< from a matrix to the next one
+  };
+  P product;
+  Step a, b, c;
+  unsigned heads, samples;
+
+  static constexpr unsigned threads = P::threads;
+  using Shared = typename P::Shared;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return product.blocks() * heads * samples; }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
+    const auto of_one = static_cast<unsigned>(product.blocks());
+    const unsigned batch = lane.block / of_one, head = batch % heads, sample = batch / heads;
+    const auto from = [&](const Step& step) { return head * step.head + sample * step.sample; };
+    P one = product;
+    one.a.data += from(a);
+    one.b.data += from(b);
+    one.c.matrix.data += from(c);
+    one(Part<Lane>{lane, lane.thread, lane.block % of_one}, shared);
+  }
+
+ private:
+  template <class Lane>
+  struct Part {
+    const Lane& all;
+    unsigned thread, block;
+    LOCKSTEP_DEVICE void barrier() const { all.barrier(); }
+  };
+};
+
+/// Scores [batch][key][query]: of some queries of a batch, a block has all keys.
+struct Scores {
+  unsigned batches, keys, queries;
+  bool causal;
+
+  static constexpr unsigned threads = 256, rows = 8;
+  using Sums = SumsOf<threads, float, rows>;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
+    return static_cast<Index>(batches) * divide_up(queries, rows);
+  }
+  /// Calls f(element, whether the query sees the key) for those of a thread.
+  template <class Lane, class F>
+  LOCKSTEP_DEVICE void each(const Lane& lane, const F& f) const {
+    const unsigned of_batch = divide_up(queries, rows), batch = lane.block / of_batch;
+    const unsigned query = lane.block % of_batch * rows + lane.thread % rows;
+    if (query >= queries) return;
+    for (unsigned key = lane.thread / rows; key < keys; key += threads / rows)
+      f((static_cast<Index>(batch) * keys + key) * queries + query, !causal || key <= query);
+  }
+};
+
+/// The probabilities of scores times `scale`, in place; zero for keys that a query does not see.
+struct SoftmaxScores {
+  Scores s;
+  float scale;
+  float* p;
+
+  static constexpr unsigned threads = Scores::threads;
+  using Shared = Scores::Sums;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return s.blocks(); }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
+    float largest = -INFINITY, sum = 0;
+    s.each(lane, [&](Index at, bool sees) {
+      if (sees && !(p[at] <= largest)) largest = p[at];
+    });
+    largest = shared.largest(lane, largest);
+    s.each(lane, [&](Index at, bool sees) {
+      p[at] = sees ? expf((p[at] - largest) * scale) : 0;
+      sum += p[at];
+    });
+    const float factor = 1 / shared(lane, sum);
+    s.each(lane, [&](Index at, bool) { p[at] *= factor; });
+  }
+};
+/// dp becomes the gradient of the scores before `scale`.
+struct SoftmaxScoresGradient {
+  Scores s;
+  float scale;
+  const float* p;
+  float* dp;
+
+  static constexpr unsigned threads = Scores::threads;
+  using Shared = Scores::Sums;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return s.blocks(); }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
+    float sum = 0;
+    s.each(lane, [&](Index at, bool) { sum = fmaf(p[at], dp[at], sum); });
+    sum = shared(lane, sum);
+    s.each(lane, [&](Index at, bool) { dp[at] = p[at] * (dp[at] - sum) * scale; });
+  }
 };
 
 // --- optimizers: formulas as in lockstep/optimizers ---
@@ -876,7 +1264,9 @@ using Update = Each<Optimizer, 4>;
 using DenseForward = Product<Matrix, Matrix, Rows, false, false>;
 using DenseWeights = Product<Matrix, Matrix, Rows, true, true>;
 using DenseInput = Product<Matrix, Matrix, Rows, true, false>;
+using DenseInputMore = Product<Matrix, Matrix, AddingRows, true, false>;
 using DenseSum = SumOfParts<Rows>;
+using DenseSumMore = SumOfParts<AddingRows>;
 using ConvolutionForward = Product<Matrix, Patches, FeatureRows, false, false>;
 using ConvolutionWeights = Product<Patches, Transposed<Features>, Rows, true, true>;
 using ConvolutionInput = Product<TransposedKernel, Patches, FeatureRows, true, false>;
@@ -892,4 +1282,11 @@ using ConvolutionSum = SumOfParts<FeatureRows>;
           f(ActivationGradient) f(Moments) f(Normalize) f(NormalizeSums) f(NormalizeGradient)      \
               f(Each<Activate>) f(Each<ActivateGradient>) f(Each<Pool<true>>) f(Each<Pool<false>>) \
                   f(Each<PoolGradient<true>>) f(Each<PoolGradient<false>>) f(Each<Drop>)           \
-                      f(Each<Multiply>) f(Update<SgdUpdate>) f(Update<AdamUpdate>)
+                      f(Each<Multiply>) f(Each<ActivateAndKeep>) f(Each<Sum>) f(Update<SgdUpdate>) \
+                          f(Update<AdamUpdate>) f(DenseInputMore) f(DenseSumMore)                  \
+                              f(Batched<DenseForward>) f(Batched<DenseWeights>)                    \
+                                  f(Batched<DenseInput>) f(SoftmaxScores) f(SoftmaxScoresGradient) \
+                                      f(LayerNormalize) f(LayerNormalizeGradient)                  \
+                                          f(LayerNormalizeWeights) f(Each<Gather>)                 \
+                                              f(Each<Scatter>) f(Each<Fill>) f(Each<ClearRows>)    \
+                                                  f(Each<AddPositions>) f(Each<SumPositions>)

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/extra/cuda/kernels.cuh"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
@@ -20,6 +22,10 @@
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/pooling.hpp"
+#include "lockstep/network/branches.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
@@ -51,18 +57,68 @@ template <class Device>
   return buffer;
 }
 
+/// How a device computes A: by what is done to each value at once, or (`keeps`) by a kernel that
+/// keeps derivatives in a layer's scratch.
 template <class A>
 struct DeviceFunction {
-  static_assert(is_identity<A> || std::is_same_v<A, ReLU> || std::is_same_v<A, Sigmoid> ||
-                    std::is_same_v<A, Tanh>,
-                "lockstep: on the device there are the activations Linear, ReLU, Sigmoid and Tanh");
-  static constexpr cuda::Function value = std::is_same_v<A, ReLU>      ? cuda::Function::relu
-                                          : std::is_same_v<A, Sigmoid> ? cuda::Function::sigmoid
-                                          : std::is_same_v<A, Tanh>    ? cuda::Function::tanh
-                                                                       : cuda::Function::linear;
+  static_assert(is_identity<A>,
+                "lockstep: on the device there are the activations Linear, ReLU, Sigmoid, Tanh, "
+                "ELU, LeakyReLU, SiLU, GELU and GELUTanh");
 };
+template <cuda::Function F>
+struct ValueFunction {
+  static constexpr bool keeps = false;
+  static constexpr cuda::Function value = F;
+};
+template <cuda::KeptFunction F, int Percent = 0>
+struct KeptFunction {
+  static constexpr bool keeps = true;
+  static constexpr cuda::Function value = cuda::Function::linear;
+  static constexpr cuda::KeptFunction kept = F;
+  static constexpr float parameter = static_cast<float>(Percent) / 100;
+};
+template <>
+struct DeviceFunction<Linear> : ValueFunction<cuda::Function::linear> {};
+template <>
+struct DeviceFunction<ReLU> : ValueFunction<cuda::Function::relu> {};
+template <>
+struct DeviceFunction<Sigmoid> : ValueFunction<cuda::Function::sigmoid> {};
+template <>
+struct DeviceFunction<Tanh> : ValueFunction<cuda::Function::tanh> {};
+template <>
+struct DeviceFunction<ELU> : KeptFunction<cuda::KeptFunction::elu> {};
+template <int Percent>
+struct DeviceFunction<LeakyReLU<Percent>> : KeptFunction<cuda::KeptFunction::leaky_relu, Percent> {
+};
+template <>
+struct DeviceFunction<SiLU> : KeptFunction<cuda::KeptFunction::silu> {};
+template <>
+struct DeviceFunction<GELU> : KeptFunction<cuda::KeptFunction::gelu> {};
+template <>
+struct DeviceFunction<GELUTanh> : KeptFunction<cuda::KeptFunction::gelu_tanh> {};
+
 template <class A>
 inline constexpr cuda::Function device_function = DeviceFunction<A>::value;
+/// Elements of the derivatives of n values.
+template <class A>
+constexpr std::size_t kept_size(std::size_t n) {
+  return DeviceFunction<A>::keeps ? n : 0;
+}
+/// y = A(x), where A keeps derivatives.
+template <class A, class Device>
+void activate_and_keep(Device& device, const float* x, float* y, std::size_t n, float* slopes) {
+  if constexpr (DeviceFunction<A>::keeps)
+    cuda::launch_each(
+        device, n,
+        cuda::ActivateAndKeep{DeviceFunction<A>::kept, DeviceFunction<A>::parameter, x, y, slopes});
+}
+/// dx = the gradient of A(x).
+template <class A, class Device>
+void multiply_by_kept(Device& device, const float* dy, const float* slopes, std::size_t n,
+                      float* dx) {
+  if constexpr (DeviceFunction<A>::keeps)
+    cuda::launch_each(device, n, cuda::Multiply{dy, slopes, dx});
+}
 
 /// In so many parts a product sums its inner extent, that there are enough blocks for a GPU.
 constexpr unsigned product_splits(std::size_t rows, std::size_t columns, std::size_t inner) {
@@ -116,6 +172,45 @@ void activation_and_bias(Device& device, cuda::Function function, const float* y
     sum_parts_on(device, 1, units, parts, cuda::Result<cuda::Rows>{{bias_gradient, 0, 1}}, partial);
 }
 
+/// The products of Dense's arrays on a device: x is [inputs][stride], y [units][stride], a kernel
+/// [inputs][units]. Each has product_scratch in `partial`.
+struct DenseProducts {
+  std::size_t inputs, units, stride;
+  float* partial;
+
+  static constexpr std::size_t scratch(std::size_t inputs, std::size_t units, std::size_t stride) {
+    return std::max({product_scratch(units, stride, inputs), product_scratch(inputs, units, stride),
+                     product_scratch(inputs, stride, units)});
+  }
+
+  template <class Device>
+  void forward(Device& device, const float* x, const float* kernel, const float* bias, float* y,
+               cuda::Function function = cuda::Function::linear) const {
+    multiply_on<cuda::DenseForward>(
+        device, units, stride, inputs, cuda::Matrix{kernel, 1, units}, cuda::Matrix{x, stride, 1},
+        cuda::Result<cuda::Rows>{{y, stride, 1}, bias, function}, partial);
+  }
+  template <class Device>
+  void weights(Device& device, const float* x, const float* dy, float* gradient) const {
+    multiply_on<cuda::DenseWeights>(device, inputs, units, stride, cuda::Matrix{x, stride, 1},
+                                    cuda::Matrix{dy, 1, stride},
+                                    cuda::Result<cuda::Rows>{{gradient, units, 1}}, partial);
+  }
+  template <class Device>
+  void input(Device& device, const float* kernel, const float* dy, float* dx) const {
+    multiply_on<cuda::DenseInput>(device, inputs, stride, units, cuda::Matrix{kernel, units, 1},
+                                  cuda::Matrix{dy, stride, 1},
+                                  cuda::Result<cuda::Rows>{{dx, stride, 1}}, partial);
+  }
+  /// Adds it to dx.
+  template <class Device>
+  void more_input(Device& device, const float* kernel, const float* dy, float* dx) const {
+    multiply_on<cuda::DenseInputMore>(device, inputs, stride, units, cuda::Matrix{kernel, units, 1},
+                                      cuda::Matrix{dy, stride, 1},
+                                      cuda::Result<cuda::AddingRows>{{dx, stride, 1}}, partial);
+  }
+};
+
 template <class Device, std::size_t Units, class Activation, DenseOptions Options>
 struct DeviceDense : Dense<Units, Activation, Options> {
   template <class Function>
@@ -124,48 +219,46 @@ struct DeviceDense : Dense<Units, Activation, Options> {
   using Preactivation = DeviceDense<Device, Units, Linear, Options>;
 
   template <class In>
-  static constexpr std::size_t scratch(std::size_t) {
-    return 0;
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return kept_size<Activation>(Units * stride);
   }
   template <class In>
   static constexpr std::size_t temporary(std::size_t stride) {
-    return std::max({product_scratch(Units, stride, In::size),
-                     product_scratch(In::size, Units, stride),
-                     product_scratch(In::size, stride, Units)});
+    return DenseProducts::scratch(In::size, Units, stride);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const std::size_t n = pass.x.stride();
-    multiply_on<cuda::DenseForward>(Device::instance(), Units, n, In::size,
-                                    cuda::Matrix{pass.weights[0].data(), 1, Units},
-                                    cuda::Matrix{pass.x.data(), n, 1},
-                                    cuda::Result<cuda::Rows>{{pass.y.data(), n, 1},
-                                                             bias<Options.use_bias>(pass.weights),
-                                                             device_function<Activation>},
-                                    pass.temporary.data());
+    Device& device = Device::instance();
+    products<In>(pass).forward(device, pass.x.data(), pass.weights[0].data(),
+                               bias<Options.use_bias>(pass.weights), pass.y.data(),
+                               device_function<Activation>);
+    activate_and_keep<Activation>(device, pass.y.data(), pass.y.data(), Units * pass.x.stride(),
+                                  pass.scratch.data());
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
     Device& device = Device::instance();
     const std::size_t n = pass.x.stride();
+    multiply_by_kept<Activation>(device, pass.dy.data(), pass.scratch.data(), Units * n,
+                                 pass.dy.data());
     activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
                         bias<Options.use_bias>(pass.gradients), 1, Units, n, nullptr);
-    multiply_on<cuda::DenseWeights>(device, In::size, Units, n, cuda::Matrix{pass.x.data(), n, 1},
-                                    cuda::Matrix{pass.dy.data(), 1, n},
-                                    cuda::Result<cuda::Rows>{{pass.gradients[0].data(), Units, 1}},
-                                    pass.temporary.data());
+    products<In>(pass).weights(device, pass.x.data(), pass.dy.data(), pass.gradients[0].data());
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     backward_weights<In, T>(pass);
-    const std::size_t n = pass.x.stride();
-    multiply_on<cuda::DenseInput>(
-        Device::instance(), In::size, n, Units, cuda::Matrix{pass.weights[0].data(), Units, 1},
-        cuda::Matrix{pass.dy.data(), n, 1}, cuda::Result<cuda::Rows>{{pass.dx.data(), n, 1}},
-        pass.temporary.data());
+    products<In>(pass).input(Device::instance(), pass.weights[0].data(), pass.dy.data(),
+                             pass.dx.data());
+  }
+
+ private:
+  template <class In, class Pass>
+  static DenseProducts products(const Pass& pass) {
+    return {In::size, Units, pass.x.stride(), pass.temporary.data()};
   }
 };
 
@@ -203,8 +296,8 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
   static constexpr bool adds_to_dx = false;
 
   template <class In>
-  static constexpr std::size_t scratch(std::size_t) {
-    return 0;
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return kept_size<Activation>(Filters * Sizes(sizes<In>(stride)).outputs);
   }
   template <class In>
   static constexpr std::size_t temporary(std::size_t stride) {
@@ -227,6 +320,8 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
                                         bias<Options.use_bias>(pass.weights),
                                         device_function<Activation>},
         pass.temporary.data());
+    activate_and_keep<Activation>(Device::instance(), pass.y.data(), pass.y.data(),
+                                  Filters * s.outputs, pass.scratch.data());
   }
 
   template <class In, class T>
@@ -234,6 +329,8 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
     Device& device = Device::instance();
     const std::size_t n = pass.x.stride();
     const Sizes s(sizes<In>(n));
+    multiply_by_kept<Activation>(device, pass.dy.data(), pass.scratch.data(), Filters * s.outputs,
+                                 pass.dy.data());
     activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
                         bias<Options.use_bias>(pass.gradients), s.positions, Filters, n,
                         pass.temporary.data());
@@ -311,19 +408,29 @@ struct DevicePooling : Layer {
 template <class Device, class Function>
 struct DeviceActivation : Activation<Function> {
   template <class In>
-  static constexpr std::size_t scratch(std::size_t) {
-    return 0;
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return kept_size<Function>(In::size * stride);
   }
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    cuda::launch_each(Device::instance(), In::size * pass.x.stride(),
-                      cuda::Activate{device_function<Function>, pass.x.data(), pass.y.data()});
+    Device& device = Device::instance();
+    const std::size_t n = In::size * pass.x.stride();
+    if constexpr (DeviceFunction<Function>::keeps)
+      activate_and_keep<Function>(device, pass.x.data(), pass.y.data(), n, pass.scratch.data());
+    else
+      cuda::launch_each(device, n,
+                        cuda::Activate{device_function<Function>, pass.x.data(), pass.y.data()});
   }
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    cuda::launch_each(Device::instance(), In::size * pass.x.stride(),
-                      cuda::ActivateGradient{device_function<Function>, pass.y.data(),
-                                             pass.dy.data(), pass.dx.data()});
+    Device& device = Device::instance();
+    const std::size_t n = In::size * pass.x.stride();
+    if constexpr (DeviceFunction<Function>::keeps)
+      multiply_by_kept<Function>(device, pass.dy.data(), pass.scratch.data(), n, pass.dx.data());
+    else
+      cuda::launch_each(device, n,
+                        cuda::ActivateGradient{device_function<Function>, pass.y.data(),
+                                               pass.dy.data(), pass.dx.data()});
   }
 };
 
@@ -340,9 +447,10 @@ struct DeviceBatchNormalization : BatchNormalization<Activation, Options> {
   template <class In, class T>
   static constexpr bool keeps_dy = false;
 
+  /// Mean, inverse deviation, and what the activation keeps.
   template <class In>
-  static constexpr std::size_t scratch(std::size_t) {
-    return 2 * channels<In>;
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return 2 * channels<In> + kept_size<Activation>(In::size * stride);
   }
   /// The sums of Moments, and of NormalizeSums.
   template <class In>
@@ -364,6 +472,8 @@ struct DeviceBatchNormalization : BatchNormalization<Activation, Options> {
                                   pass.scratch.data() + channels<In>, pass.state[0].data(),
                                   pass.state[1].data(), Options.momentum, Options.epsilon,
                                   In::rank == 3 || In::rank == 4, device_function<Activation>});
+    activate_and_keep<Activation>(device, pass.y.data(), pass.y.data(), In::size * pass.x.stride(),
+                                  pass.scratch.data() + 2 * channels<In>);
   }
 
   template <class In, class T>
@@ -396,6 +506,8 @@ struct DeviceBatchNormalization : BatchNormalization<Activation, Options> {
     const cuda::Channels s = sizes<In>(pass.x);
     double* const sums = reinterpret_cast<double*>(pass.temporary.data());
     const T *const mean = pass.scratch.data(), *const inverse = mean + channels<In>;
+    multiply_by_kept<Activation>(device, pass.dy.data(), inverse + channels<In>,
+                                 In::size * pass.x.stride(), pass.dy.data());
     device.launch(cuda::NormalizeSums{s, pass.x.data(), pass.y.data(), pass.dy.data(), mean, sums,
                                       device_function<Activation>});
     device.launch(cuda::NormalizeGradient{
@@ -404,6 +516,31 @@ struct DeviceBatchNormalization : BatchNormalization<Activation, Options> {
         Options.scale ? pass.gradients[0].data() : nullptr,
         Options.center ? pass.gradients[beta].data() : nullptr, device_function<Activation>});
   }
+};
+
+/// Add, for containers whose layers run on the device.
+template <class Device>
+struct DeviceAdd : Add {
+  template <class T>
+  static constexpr ArrayCalls<T> array_calls{
+      [](const T* from, std::size_t n, T* to) { Device::instance().copy(to, from, n * sizeof(T)); },
+      [](const T* addend, std::size_t n, T* sum) {
+        cuda::launch_each(Device::instance(), n, cuda::Sum{sum, addend, sum});
+      }};
+
+  template <class T>
+  static void forward(BranchOutputs<T> outputs, std::size_t, TensorView<T> y) {
+    const std::size_t n = elements_of(y);
+    if (outputs.size() == 1) return array_calls<T>.copy(outputs[0].data(), n, y.data());
+    cuda::launch_each(Device::instance(), n,
+                      cuda::Sum{outputs[0].data(), outputs[1].data(), y.data()});
+    for (const auto& output : outputs.subspan(2)) array_calls<T>.add(output.data(), n, y.data());
+  }
+};
+
+template <class Device, class... Layers>
+struct DeviceResidual : ResidualLayers<DeviceAdd<Device>, Layers...> {
+  static constexpr std::string_view name = Residual<Layers...>::name;
 };
 
 template <class Device, Probability Rate>
@@ -419,7 +556,8 @@ struct DeviceDropout : Dropout<Rate> {
         cuda::Drop{reinterpret_cast<const cuda::StepInput*>(step_input<Device>().data()),
                    pass.context.layer, static_cast<cuda::Index>(std::round(Rate.value * 0x1p32)),
                    static_cast<float>(kept_scale(Rate.value)), static_cast<unsigned>(In::size),
-                   static_cast<unsigned>(pass.x.samples()), static_cast<unsigned>(n), pass.x.data(),
+                   static_cast<unsigned>(pass.x.samples()), static_cast<unsigned>(n),
+                   static_cast<unsigned>(pass.context.positions), pass.x.data(),
                    pass.scratch.data(), pass.y.data()});
   }
   template <class In, class T>
@@ -433,6 +571,18 @@ struct DeviceDropout : Dropout<Rate> {
 
 template <class Device, class... Layers>
 struct DeviceLayer<Device, Sequential<Layers...>> : detail::DeviceSequential<Device, Layers...> {};
+template <class Device, std::size_t Times, class L>
+struct DeviceLayer<Device, Repeat<Times, L>> {
+  using Type = Repeat<Times, typename DeviceLayer<Device, L>::Type>;
+};
+template <class Device, class... Branches>
+struct DeviceLayer<Device, Parallel<Add, Branches...>> {
+  using Type = Parallel<detail::DeviceAdd<Device>, typename DeviceLayer<Device, Branches>::Type...>;
+};
+template <class Device, class... Layers>
+struct DeviceLayer<Device, Residual<Layers...>> {
+  using Type = detail::DeviceResidual<Device, typename DeviceLayer<Device, Layers>::Type...>;
+};
 template <class Device, std::size_t Units, class Activation, DenseOptions Options>
 struct DeviceLayer<Device, Dense<Units, Activation, Options>> {
   using Type = detail::DeviceDense<Device, Units, Activation, Options>;

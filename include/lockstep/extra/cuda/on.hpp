@@ -15,6 +15,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/extra/cuda/kernels.cuh"
 #include "lockstep/extra/cuda/layers.hpp"
+#include "lockstep/extra/cuda/sequences.hpp"
 #include "lockstep/extra/cuda/updates.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_names.hpp"
@@ -91,7 +92,8 @@ struct On : DeviceLayer<Device, Net>::Type {
   }
   template <class In>
   static constexpr std::size_t staging(std::size_t samples) {
-    return 2 * (In::size + Out<In>::size) * padded_batch(samples);
+    return 2 * (detail::tensor_size<In>.elements(samples) +
+                detail::tensor_size<Out<In>>.elements(samples));
   }
 
   /// The device's own arrays of a batch.
@@ -102,17 +104,16 @@ struct On : DeviceLayer<Device, Net>::Type {
 
     Staging(std::span<float> scratch, std::size_t samples)
         : layers(scratch.first(layer_scratch<In>(samples))) {
-      const std::size_t stride = padded_batch(samples);
       float* next = scratch.data() + layers.size();
-      const auto view = [&](std::size_t features) {
-        const TensorView<float> made(next, samples, features, stride);
-        next += features * stride;
+      const auto view = [&](const detail::TensorSize& size) {
+        const TensorView<float> made = size.view(next, samples);
+        next += size.elements(samples);
         return made;
       };
-      x = view(In::size);
-      y = view(Out<In>::size);
-      dx = view(In::size);
-      dy = view(Out<In>::size);
+      x = view(detail::tensor_size<In>);
+      y = view(detail::tensor_size<Out<In>>);
+      dx = view(detail::tensor_size<In>);
+      dy = view(detail::tensor_size<Out<In>>);
     }
   };
 
