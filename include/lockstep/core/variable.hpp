@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -149,7 +150,8 @@ class Initializer {
 
   constexpr Initializer() = default;
   template <std::convertible_to<Function> F>
-  constexpr Initializer(F function) : function_(function), name_("function") {}
+  constexpr Initializer(F function)
+      : function_(function), name_(std::is_null_pointer_v<F> ? "none" : "function") {}
   constexpr Initializer(const InitializerMethod& method, InitializerNumbers numbers)
       : method_(&method), numbers_(numbers), name_(method.name) {}
 
