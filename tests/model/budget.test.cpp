@@ -13,10 +13,12 @@
 
 #include "collectives/harness.hpp"
 #include "lockstep/core/traffic.hpp"
+#include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/accuracies.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/network.hpp"
 #include "lockstep/optimizers.hpp"
 #include "lockstep/step/compiled.hpp"
@@ -24,6 +26,7 @@
 #include "lockstep/step/variables.hpp"
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/free_addresses.hpp"
 #include "support/model_testing.hpp"
 #include "support/process.hpp"
@@ -210,6 +213,37 @@ TEST_SUITE("budget") {
     static_assert(ls::largest_batch<Cnn>(limit, ls::Adam{}, 4, true) > of_four);
     static_assert(ls::largest_batch<Cnn>(1 * ls::MiB, ls::Adam{}) == 0);
     static_assert(ls::largest_batch<Cnn, void, double>(limit, ls::Adam{}) < most);
+  }
+
+  TEST_CASE("fit says at verbose 2 what it has allocated") {
+    const auto said = [](const auto& optimizer) {
+      const lockstep_test::CapturedStderr captured;
+      ls::OneDeviceStrategy strategy;
+      auto model = ls::compile<Normalized>(strategy, ls::CompileOptions{.seed = 1},
+                                           ls::SparseCategoricalCrossentropy{}, optimizer);
+      const auto data =
+          ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(16 * 192), {16, 192}),
+                                 ls::Tensor<float>(std::vector<float>(16), {16, 1}))
+              .batch(16);
+      model.fit(data, {.epochs = 2, .verbose = 2});
+      const std::string text = captured.text();
+      const std::size_t at = text.find("memory: ");
+      REQUIRE(at != std::string::npos);
+      CHECK(text.find("memory: ", at + 1) == std::string::npos);  // once
+      return text.substr(at, text.find('\n', at) - at);
+    };
+    const auto line = [](const Budget& budget, std::size_t sums) {
+      const auto kb = [](std::size_t bytes) { return std::to_string(bytes / 1000) + " kB"; };
+      return "memory: parameters " + kb(budget.arena) + ", slots " + kb(budget.slots - sums) +
+             "; in each replica: gradients " + kb(budget.gradients + sums) + ", state " +
+             kb(budget.state) + ", batch and layers " +
+             kb(budget.batch + budget.activations + budget.workspace);
+    };
+    const ls::Adam adam{};
+    CHECK(said(adam) == line(ls::budget<Normalized>(16, adam), 0));
+    const ls::SGD sums{.use_ema = true, .gradient_accumulation_steps = 2};
+    const Budget budget = ls::budget<Normalized>(16, sums);
+    CHECK(said(sums) == line(budget, budget.gradients));
   }
 
   TEST_CASE("a table of it") {
