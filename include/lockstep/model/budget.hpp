@@ -28,8 +28,8 @@ inline constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 /// that fit allocates for the model and a batch. The program itself, its data, prefetched batches
 /// and what callbacks keep come on top.
 struct Budget {
-  std::size_t samples = 0;  ///< of a rank in a step, at most
-  std::size_t ranks = 1;
+  std::size_t samples = 0;                ///< of a rank in a step, at most
+  std::size_t ranks = 1;                  ///< that share a batch
   std::size_t parameters = 0;             ///< numbers that are trained
   std::size_t constant_parameters = 0;    ///< other variables: moving statistics, Frozen layers
   std::size_t arena = 0;                  ///< the parameters, each variable padded to 64 bytes
@@ -95,7 +95,7 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
 /// static_assert(ls::budget<Cnn>(64, ls::Adam{}).memory < 64 * ls::MiB);
 /// std::cout << ls::budget<Cnn>(64, ls::Adam{}, 4);
 /// @endcode
-/// Use: `budget<Net>(64, Adam{}, 4)`. Keras: none.
+/// Use: `budget<Sequential<Input<20>, Dense<3>>>(64, Adam{}, 4)`. Keras: none.
 template <class Net, class LossType = void, class T = float, class O>
 [[nodiscard]] constexpr Budget budget(std::size_t batch, const O& optimizer, int ranks = 1,
                                       bool sharded_updates = false) {
@@ -146,7 +146,7 @@ template <class Net, class LossType = void, class T = float, class O>
 /// The largest batch of all ranks together, in steps of `ranks` samples, for which a replica's
 /// memory is at most `bytes`, as Lightning's BatchSizeFinder looks for; but at compile time, and
 /// without a step that fails. 0: not even one sample a rank fits. Other parameters: as for budget.
-/// Use: `largest_batch<Net>(512 * MiB, Adam{})`. Keras: none.
+/// Use: `largest_batch<Sequential<Input<20>, Dense<3>>>(512 * MiB, Adam{})`. Keras: none.
 template <class Net, class LossType = void, class T = float, class O>
 [[nodiscard]] constexpr std::size_t largest_batch(std::size_t bytes, const O& optimizer,
                                                   int ranks = 1, bool sharded_updates = false) {

@@ -18,7 +18,9 @@
 // layers are, numbers by value, options field by field. So the number depends neither on the
 // compiler nor on how it spells a type. To that come the names and shapes of all variables.
 
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
+
+namespace detail {
 
 /// FNV-1a of 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/.
 class Fingerprint {
@@ -211,9 +213,7 @@ constexpr void add_layers(Fingerprint& to, std::span<const LayerInfo> layers) {
   }
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI {
+}  // namespace detail
 
 /// A number of a model, or of a layer, that is another one after any change of its layers, their
 /// order, shapes, activations, options and initial values, and the same on all compilers. A program
@@ -226,7 +226,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 /// and must where its template parameters stand in an order that no layer here has. A struct that
 /// inherits from a layer is such a layer: write `signature = ls::signature<Base>`. Initial values by
 /// a function are all alike. A release of the library may change the number, and says so.
-/// Use: `static_assert(signature<Dense<3>> != signature<Dense<4>>)`. Keras: none.
+/// Use: `signature<Sequential<Input<20>, Dense<3>>>`. Keras: none.
 template <class Net>
 inline constexpr std::uint64_t signature = [] {
   detail::Fingerprint number;
