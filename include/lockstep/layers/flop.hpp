@@ -8,10 +8,10 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// Floating-point operations of matrix products for a sample (or a token, of a layer that is applied
-/// token by token), a multiply-add counted as two. All other work counts as none: activations,
-/// normalisation, pooling, the loss, the update. Products with the padding of an image are counted,
-/// and those that attention computes again in backward are not, as is usual.
+/// Floating-point operations of matrix products for a sample (or a token, of a layer that is
+/// applied token by token), a multiply-add counted as two. All other work counts as none:
+/// activations, normalisation, pooling, the loss, the update. Products with the padding of an image
+/// are counted, and those that attention computes again in backward are not, as is usual.
 struct Flop {
   std::uint64_t forward = 0;
   std::uint64_t backward = 0;          ///< the gradients of weights and of the input
@@ -32,8 +32,8 @@ struct Flop {
   friend constexpr bool operator==(const Flop&, const Flop&) = default;
 };
 
-/// Of a product with a kernel, which takes as many operations forward, for the kernel's gradient and
-/// for that of the input.
+/// Of a product with a kernel, which takes as many operations forward, for the kernel's gradient
+/// and for that of the input.
 [[nodiscard]] constexpr Flop product_flop(std::uint64_t multiply_adds) {
   return {2 * multiply_adds, 4 * multiply_adds, 2 * multiply_adds};
 }

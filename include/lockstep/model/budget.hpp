@@ -88,9 +88,9 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
 /// The Budget of training Net with batches of `batch` samples of all ranks together, as a dataset's
 /// batch() counts them. A constant where its arguments are, for the optimizers of the library.
 /// `LossType`: where the loss does not take one target a row, as those of classes do. `T`: the
-/// scalar type. `ranks`: processes of one replica each; at least 1. `sharded_updates`: as the option
-/// of MultiWorkerMirroredStrategy; for an optimizer that updates whole variables it is an estimate.
-/// LocalSGD and DiLoCo keep more than this.
+/// scalar type. `ranks`: processes of one replica each; at least 1. `sharded_updates`: as the
+/// option of MultiWorkerMirroredStrategy; for an optimizer that updates whole variables it is an
+/// estimate. LocalSGD and DiLoCo keep more than this.
 /// @code
 /// static_assert(ls::budget<Cnn>(64, ls::Adam{}).memory < 64 * ls::MiB);
 /// std::cout << ls::budget<Cnn>(64, ls::Adam{}, 4);

@@ -222,10 +222,11 @@ constexpr void add_layers(Fingerprint& to, std::span<const LayerInfo> layers) {
 /// static_assert(ls::signature<Net> == 0x1d3c5f8b0a6e2947, "Net has changed: do files still fit?");
 /// @endcode
 /// A layer of the program's own counts with its name, its template arguments and its variables, not
-/// with the code of its functions; it may have a `static constexpr std::uint64_t signature` instead,
-/// and must where its template parameters stand in an order that no layer here has. A struct that
-/// inherits from a layer is such a layer: write `signature = ls::signature<Base>`. Initial values by
-/// a function are all alike. A release of the library may change the number, and says so.
+/// with the code of its functions; it may have a `static constexpr std::uint64_t signature`
+/// instead, and must where its template parameters stand in an order that no layer here has. A
+/// struct that inherits from a layer is such a layer: write `signature = ls::signature<Base>`.
+/// Initial values by a function are all alike. A release of the library may change the number, and
+/// says so.
 /// Use: `signature<Sequential<Input<20>, Dense<3>>>`. Keras: none.
 template <class Net>
 inline constexpr std::uint64_t signature = [] {
