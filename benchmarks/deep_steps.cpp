@@ -10,6 +10,7 @@
 #include "deep_models.hpp"
 #include "fma_peak.hpp"
 #include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "timed_steps.hpp"
@@ -27,7 +28,9 @@ void add() {
         ls::SparseCategoricalCrossentropy{.from_logits = true}, Subject::optimizer());
     benchmarks::time_steps(state, model, benchmarks::random_batch<Subject>(),
                            Subject::steps_per_epoch);
-    benchmarks::count_flop(state, Subject::flop(Subject::batch));
+    constexpr double flop = Subject::flop(Subject::batch);
+    static_assert(flop == ls::budget<typename Subject::Net>(Subject::batch, ls::SGD{}).flop);
+    benchmarks::count_flop(state, flop);
   });
 }
 

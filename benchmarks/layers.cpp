@@ -185,34 +185,33 @@ void measure(benchmark::State& state, F f) {
 
 template <class At>
 void add_layer(const std::string& name, std::size_t samples, bool first) {
-  const double flop = benchmarks::product_flop<At>(samples);
+  const ls::Flop flop = benchmarks::flop_of<At>(samples);
+  const auto weights = static_cast<double>(flop.backward_weights);
   const double x = benchmarks::bytes_of<typename At::Input>(samples);
   const double y = benchmarks::bytes_of<typename At::Output>(samples);
-  const double within = benchmarks::attention_flop<At>(samples);
-  const double last = benchmarks::last_projection_flop<At>(samples);
-  const double tied = benchmarks::tied_flop<At>(samples);
-  add(name + "/forward", flop + within + tied, x + y, [samples](benchmark::State& state) {
-    Rig<At> rig(samples);
-    measure(state, [&] { rig.forward(); });
-  });
-  if constexpr (benchmarks::product_flop<At>(1) > 0) {
-    add(name + "/weight_gradient", flop + 2 * within + last, x + y,
+  add(name + "/forward", static_cast<double>(flop.forward), x + y,
+      [samples](benchmark::State& state) {
+        Rig<At> rig(samples);
+        measure(state, [&] { rig.forward(); });
+      });
+  if constexpr (benchmarks::flop_of<At>(1).backward > benchmarks::flop_of<At>(1).backward_weights) {
+    add(name + "/weight_gradient", weights, x + y, [samples](benchmark::State& state) {
+      Rig<At> rig(samples);
+      rig.backward(true);
+      for (auto _ : state) state.SetIterationTime(rig.backward(true));
+    });
+    if (first) return;
+    add(name + "/input_gradient", static_cast<double>(flop.backward) - weights, x + y,
         [samples](benchmark::State& state) {
           Rig<At> rig(samples);
-          rig.backward(true);
-          for (auto _ : state) state.SetIterationTime(rig.backward(true));
+          rig.backward(false);
+          for (auto _ : state) {
+            const double both = rig.backward(false);
+            state.SetIterationTime(both - rig.backward(true));
+          }
         });
-    if (first) return;
-    add(name + "/input_gradient", flop - last, x + y, [samples](benchmark::State& state) {
-      Rig<At> rig(samples);
-      rig.backward(false);
-      for (auto _ : state) {
-        const double both = rig.backward(false);
-        state.SetIterationTime(both - rig.backward(true));
-      }
-    });
   } else {
-    add(name + "/backward", 2 * tied, 2 * x + y, [samples](benchmark::State& state) {
+    add(name + "/backward", weights, 2 * x + y, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(false);
       for (auto _ : state) state.SetIterationTime(rig.backward(false));

@@ -15,9 +15,9 @@
 
 #include "fixed_batch.hpp"
 #include "fma_peak.hpp"
-#include "layers_of.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/metrics/accuracies.hpp"
+#include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
@@ -36,7 +36,8 @@ void time_with(benchmark::State& state, int threads, const Time& time) {
                                 ls::SparseCategoricalCrossentropy{.from_logits = true},
                                 ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
   time(strategy, model, benchmarks::fixed_batch<Subject>());
-  benchmarks::count_flop(state, benchmarks::step_flop<Net>(Subject::batch));
+  benchmarks::count_flop(state,
+                         static_cast<double>(ls::budget<Net>(Subject::batch, ls::SGD{}).flop));
 }
 
 template <class Subject>

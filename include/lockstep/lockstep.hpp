@@ -47,12 +47,17 @@ struct On;  // #include <lockstep/extra/cuda.hpp>
 template <class... Named>
 struct Inputs;  // #include <lockstep/model/inputs_outputs.hpp>
 template <class... Named>
-struct Outputs;                        // #include <lockstep/model/inputs_outputs.hpp>
+struct Outputs;  // #include <lockstep/model/inputs_outputs.hpp>
+template <class...>
+void budget(...) = delete;  // #include <lockstep/model/budget.hpp>
+template <class...>
+void largest_batch(...) = delete;      // #include <lockstep/model/budget.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void export_header(...) = delete;      // #include <lockstep/extra/export_header.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
 void from_tfrecords(...) = delete;     // #include <lockstep/extra/records.hpp>
 void from_fixed_length_records(...) =
     delete;  // #include <lockstep/datasets/fixed_length_records.hpp>
+// (signature is a variable)          // #include <lockstep/network/signature.hpp>
 
 }}  // namespace lockstep

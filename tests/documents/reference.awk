@@ -81,6 +81,7 @@ function declared_name(text) {
   } else if (match(text, /(^|> )using [A-Za-z]/)) text = substr(text, RSTART + RLENGTH - 1)
   else {
     text = substr(text, 1, index_of_arguments(text) - 1)
+    if (text ~ /^constexpr /) sub(/ = .*$/, "", text)
     sub(/^.*[ &*>]/, "", text)
   }
   match(text, /^[A-Za-z0-9_]+/)
@@ -122,7 +123,9 @@ function kind_of(text) {
 }
 
 # Whether a declaration is of no interest: forward, a specialisation, or the body of another one.
-function is_no_item(text) {
+# Constants count where they have a line of use.
+function is_no_item(text, comment) {
+  if (text ~ /^(inline )?constexpr/ && comment ~ /\nUse: /) return 0
   return text ~ /^(struct|class) [A-Za-z0-9_]+;$/ || text ~ /^struct [A-Za-z0-9_]+</ ||
          text ~ /^(static_assert|LOCKSTEP|extern|inline constexpr|constexpr|friend)/ ||
          text ~ /^[A-Za-z:_<> ]*::[A-Za-z_]+\(/ || text ~ /operator/
@@ -130,7 +133,7 @@ function is_no_item(text) {
 
 function add_item(name, text, comment, header, is_method, plain) {
   plain = bare(text)
-  if (name == "" || name == "requires" || is_no_item(plain)) return
+  if (name == "" || name == "requires" || is_no_item(plain, comment)) return
   if (name in use_of) comment = comment use_of[name] "\n"
   if (comment == "" && plain !~ /^enum / && name !~ /Options$/) return
   if (name in doc) { # of overloads, the one with a line of use
@@ -337,7 +340,7 @@ function signature(name, text) {
   text = declaration[name]
   sub(/^inline /, "", text)
   sub(/\) (const )?(noexcept )?\{( .*\})?$/, ")", text)
-  sub(/;$/, "", text)
+  sub(/;$| = \[\] \{$/, "", text)
   return text
 }
 

@@ -48,13 +48,25 @@ class Arena {
     return {reinterpret_cast<const T*>(buffer_.data()), size_};
   }
 
+  /// How many these are.
+  [[nodiscard]] static constexpr std::size_t size_of(std::span<const Variable> variables) noexcept {
+    std::size_t size = 0;
+    for (const Variable& variable : variables) size += rounded(variable.size());
+    return size;
+  }
+
   /// One span for each variable, in the order of the list.
   [[nodiscard]] std::span<const std::span<T>> slices() const noexcept { return slices_; }
 
   /// Part `index` of `count` nearly equal parts of values(), cut at multiples of 64 bytes.
   [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index,
                                                          std::size_t count) const noexcept {
-    const std::size_t blocks = size_ / slice_multiple;
+    return part_of(size_, index, count);
+  }
+  /// Of so many elements.
+  [[nodiscard]] static constexpr std::pair<std::size_t, std::size_t> part_of(
+      std::size_t elements, std::size_t index, std::size_t count) noexcept {
+    const std::size_t blocks = elements / slice_multiple;
     const std::size_t begin = blocks * index / count * slice_multiple;
     const std::size_t end = blocks * (index + 1) / count * slice_multiple;
     return {begin, end - begin};
@@ -63,11 +75,6 @@ class Arena {
  private:
   static constexpr std::size_t rounded(std::size_t size) noexcept {
     return (size + slice_multiple - 1) / slice_multiple * slice_multiple;
-  }
-  static std::size_t size_of(std::span<const Variable> variables) noexcept {
-    std::size_t size = 0;
-    for (const Variable& variable : variables) size += rounded(variable.size());
-    return size;
   }
 
   std::size_t size_ = 0;

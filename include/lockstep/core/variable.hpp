@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -128,11 +129,12 @@ struct InitializerNumbers {
 };
 
 /// How an initialiser with numbers works: it draws elements, which may be uniform between two
-/// limits, or fills an array at once.
+/// limits, or fills an array at once. Its name tells it from others in the signature of a model.
 struct InitializerMethod {
   double (*draw)(RandomStream&, Fans, InitializerNumbers) = nullptr;
   void (*fill)(RandomStream&, const InitialArray&, InitializerNumbers) = nullptr;
   InitializerNumbers (*limits)(Fans, InitializerNumbers) = nullptr;
+  std::string_view name = "method";
 };
 
 /// Gives the initial values of a variable: a function that draws an element, which is what a user's
@@ -148,13 +150,16 @@ class Initializer {
 
   constexpr Initializer() = default;
   template <std::convertible_to<Function> F>
-  constexpr Initializer(F function) : function_(function) {}
+  constexpr Initializer(F function)
+      : function_(function), name_(std::is_null_pointer_v<F> ? "none" : "function") {}
   constexpr Initializer(const InitializerMethod& method, InitializerNumbers numbers)
-      : method_(&method), numbers_(numbers) {}
+      : method_(&method), numbers_(numbers), name_(method.name) {}
 
   /// May be null.
   [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }
   [[nodiscard]] constexpr InitializerNumbers numbers() const noexcept { return numbers_; }
+  /// Of the method; "function" for a function, whichever it is.
+  [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
 
   /// The limits, if the elements are uniform between two; else nothing.
   [[nodiscard]] std::optional<InitializerNumbers> uniform_limits(Fans fans) const {
@@ -190,6 +195,7 @@ class Initializer {
   Function function_ = nullptr;
   const InitializerMethod* method_ = nullptr;
   InitializerNumbers numbers_{};
+  std::string_view name_ = "none";
 };
 
 /// One array of a layer, in canonical layout: row-major, the last extent fastest, Keras's order of

@@ -15,6 +15,7 @@
 #include "lockstep/kernels/attention.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -63,6 +64,20 @@ struct AttentionLayout {
             .query_stride = padded_batch(samples * queries),
             .key_stride = padded_batch(samples * keys),
             .causal = causal};
+  }
+  /// Of a sample; a causal attention needs the keys at and before each query.
+  [[nodiscard]] constexpr Flop flop() const {
+    std::uint64_t pairs = 0;
+    for (std::size_t query = 0; query < queries; ++query)
+      pairs += causal ? std::min(query + 1, keys) : keys;
+    const Flop inputs = product_flop(queries * query_width * keys_of_heads() +
+                                     keys * value_width * (keys_of_heads() + values_of_heads()));
+    const Flop others = product_flop(pairs * (keys_of_heads() + values_of_heads()) +
+                                     queries * values_of_heads() * output_width);
+    Flop all = inputs;
+    all += others;
+    all.backward_weights += others.backward - others.backward_weights;
+    return all;
   }
   /// A place in the scratch for each array; `end` is its size.
   struct Places {
@@ -340,6 +355,9 @@ struct MultiHeadAttention {
  public:
   template <class In>
   static constexpr auto variables = detail::attention_variables<Options>(layout<In>());
+
+  template <class In>
+  static constexpr Flop flop = layout<In>().flop();
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

@@ -13,6 +13,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/kernels/time_major.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/recurrent.hpp"
@@ -116,6 +117,9 @@ struct Bidirectional {
 
   template <class In>
   static constexpr auto variables = detail::bidirectional_variables<L, In>();
+
+  template <class In>
+  static constexpr Flop flop = 2 * L::template flop<In>;
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

@@ -85,6 +85,8 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 ///     shapes that L cannot take, before Output<In> is asked. Position is the layer's in its
 ///     Sequential; a static_assert over a concept of both puts them beside the message on every
 ///     compiler.
+/// 12. `L::template flop<In>`: a Flop, for `budget`, which names a layer that has none and has a
+///     variable of two dimensions or more.
 /// A layer may also satisfy InPlaceLayer, AnnouncingLayer, SummingLayer and FusibleLayer, which
 /// save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other
 /// layers.

@@ -12,6 +12,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -97,6 +98,10 @@ struct Conv1D {
           .with(Options.kernel_regularizer, Options.kernel_constraint),
       Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
           Options.bias_regularizer, Options.bias_constraint));
+
+  template <class In>
+  static constexpr Flop flop =
+      product_flop(Output<In>::size * Kernel * TokenOf<In>::size / Options.groups);
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

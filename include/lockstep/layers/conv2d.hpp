@@ -18,6 +18,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -74,6 +75,10 @@ constexpr kernels::ConvolutionSize convolution_size(std::size_t groups, std::siz
           .groups = groups};
 }
 
+[[nodiscard]] constexpr Flop convolution_flop(const kernels::ConvolutionSize& s) {
+  return product_flop(s.out_height * s.out_width * s.weights());
+}
+
 /// Filters in groups.
 template <Sliding S, std::size_t Filters, std::size_t Groups>
 struct GroupedConvolution {
@@ -125,6 +130,9 @@ struct ConvolutionLayer : Geometry {
   static constexpr bool keeps_dy = is_identity<Activation>;
   template <class In, class T>
   static constexpr bool adds_to_dx = !Geometry::template size<In>(16).is_depthwise();
+
+  template <class In>
+  static constexpr Flop flop = convolution_flop(Geometry::template size<In>(1));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
@@ -498,6 +506,15 @@ struct SeparableConv2D {
 
   template <class In>
   static constexpr auto variables = all_variables<In>();
+
+  template <class In>
+  static constexpr Flop flop = [] {
+    Flop both = detail::convolution_flop(Depthwise::template size<In>(1));
+    const Flop second = detail::convolution_flop(Pointwise::template size<Between<In>>(1));
+    both += second;
+    both.backward_weights += second.backward - second.backward_weights;
+    return both;
+  }();
 
   /// What is between the two, or its gradient.
   template <class In>

@@ -20,6 +20,7 @@
 #include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -167,6 +168,10 @@ struct Conv2DTranspose {
           .with(Options.kernel_regularizer, Options.kernel_constraint),
       Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
           Options.bias_regularizer, Options.bias_constraint));
+
+  /// (The kernel is applied to each place of the input.)
+  template <class In>
+  static constexpr Flop flop = product_flop(In::size * Kernel.height * Kernel.width * Filters);
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {

@@ -14,6 +14,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -70,6 +71,9 @@ struct Dense {
           Options.kernel_regularizer, Options.kernel_constraint),
       Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}}.with(
           Options.bias_regularizer, Options.bias_constraint));
+
+  template <class In>
+  static constexpr Flop flop = product_flop(In::size * Units);
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {

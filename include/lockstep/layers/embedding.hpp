@@ -18,6 +18,7 @@
 #include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -82,6 +83,9 @@ struct Embedding {
 
   template <class In>
   using Output = Sequence<In::size, Width>;
+
+  template <class In>
+  static constexpr Flop flop{};  // rows are copied
 
   template <class In>
   static constexpr std::array variables{Variable{
@@ -167,6 +171,9 @@ struct PositionEmbedding {
 
   template <class In>
   using Output = In;
+
+  template <class In>
+  static constexpr Flop flop{};
 
   template <class In>
   static constexpr std::array variables{Variable{"embeddings",

@@ -95,32 +95,43 @@ double fan(Fans fans) {
 }
 
 inline constexpr InitializerMethod uniform{
-    .limits = [](Fans, InitializerNumbers limits) { return limits; }};
+    .limits = [](Fans, InitializerNumbers limits) { return limits; }, .name = "uniform"};
 inline constexpr InitializerMethod normal{
-    .draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
-      return moments.first + moments.second * random.normal();
-    }};
+    .draw =
+        [](RandomStream& random, Fans, InitializerNumbers moments) {
+          return moments.first + moments.second * random.normal();
+        },
+    .name = "normal"};
 inline constexpr InitializerMethod cut_normal{
-    .draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
-      return moments.first + moments.second * truncated_normal(random);
-    }};
+    .draw =
+        [](RandomStream& random, Fans, InitializerNumbers moments) {
+          return moments.first + moments.second * truncated_normal(random);
+        },
+    .name = "truncated_normal"};
 inline constexpr InitializerMethod constant{
-    .draw = [](RandomStream&, Fans, InitializerNumbers value) { return value.first; }};
+    .draw = [](RandomStream&, Fans, InitializerNumbers value) { return value.first; },
+    .name = "constant"};
 
 template <FanMode Mode, Distribution From>
-inline constexpr InitializerMethod scaled{.draw = [](RandomStream& random, Fans fans,
-                                                     InitializerNumbers scale) {
-  const double deviation = std::sqrt(scale.first / fan<Mode>(fans));
-  constexpr double left_by_cut = 0.87962566103423978;  // of the deviation, by a cut at -2 and 2
-  return From == Distribution::truncated_normal ? truncated_normal(random) * deviation / left_by_cut
-                                                : random.normal() * deviation;
-}};
+inline constexpr InitializerMethod scaled{
+    .draw =
+        [](RandomStream& random, Fans fans, InitializerNumbers scale) {
+          const double deviation = std::sqrt(scale.first / fan<Mode>(fans));
+          constexpr double left_by_cut =
+              0.87962566103423978;  // of the deviation, by a cut at -2 and 2
+          return From == Distribution::truncated_normal
+                     ? truncated_normal(random) * deviation / left_by_cut
+                     : random.normal() * deviation;
+        },
+    .name = "variance_scaling"};
 template <FanMode Mode>
 inline constexpr InitializerMethod scaled<Mode, Distribution::uniform>{
-    .limits = [](Fans fans, InitializerNumbers scale) {
-      const double limit = std::sqrt(3.0 * scale.first / fan<Mode>(fans));
-      return InitializerNumbers{-limit, limit};
-    }};
+    .limits =
+        [](Fans fans, InitializerNumbers scale) {
+          const double limit = std::sqrt(3.0 * scale.first / fan<Mode>(fans));
+          return InitializerNumbers{-limit, limit};
+        },
+    .name = "variance_scaling"};
 
 template <FanMode Mode>
 constexpr const InitializerMethod& scaled_of(Distribution from) {
@@ -137,8 +148,8 @@ constexpr const InitializerMethod& scaled_of(Distribution from) {
 
 void fill_identity(RandomStream&, const InitialArray& array, InitializerNumbers gain);
 
-inline constexpr InitializerMethod identity{.fill = fill_identity};
-inline constexpr InitializerMethod orthogonal{.fill = fill_orthogonal};
+inline constexpr InitializerMethod identity{.fill = fill_identity, .name = "identity"};
+inline constexpr InitializerMethod orthogonal{.fill = fill_orthogonal, .name = "orthogonal"};
 
 }  // namespace detail
 
@@ -176,15 +187,18 @@ struct VarianceScaling {
   Distribution distribution = Distribution::truncated_normal;
 
   constexpr operator Initializer() const {
+    // The second number tells methods of one name apart.
+    const InitializerNumbers numbers{
+        scale, 3.0 * static_cast<double>(mode) + static_cast<double>(distribution)};
     switch (mode) {
       case FanMode::fan_in:
-        return {detail::scaled_of<FanMode::fan_in>(distribution), {scale}};
+        return {detail::scaled_of<FanMode::fan_in>(distribution), numbers};
       case FanMode::fan_out:
-        return {detail::scaled_of<FanMode::fan_out>(distribution), {scale}};
+        return {detail::scaled_of<FanMode::fan_out>(distribution), numbers};
       case FanMode::fan_avg:
         break;
     }
-    return {detail::scaled_of<FanMode::fan_avg>(distribution), {scale}};
+    return {detail::scaled_of<FanMode::fan_avg>(distribution), numbers};
   }
 };
 

@@ -19,6 +19,7 @@
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -77,6 +78,15 @@ struct RecurrentLayout {
     take(p.product, recurrent_dropout > 0 ? step : 0);
     p.end = next;
     return p;
+  }
+
+  /// Of a sample. (States have a gradient in any case.)
+  [[nodiscard]] constexpr Flop flop() const {
+    const Flop recurrent = product_flop(steps * gates * units * units);
+    Flop all = product_flop(steps * gates * units * inputs);
+    all += recurrent;
+    all.backward_weights += recurrent.backward - recurrent.backward_weights;
+    return all;
   }
 
   /// Elements that directions share: the mask, and room for transposed deltas.
@@ -392,6 +402,9 @@ struct RecurrentLayer {
   template <class In>
   static constexpr auto variables =
       named_variables<In>(Cell::kernel_name, Cell::recurrent_kernel_name, Cell::bias_name);
+
+  template <class In>
+  static constexpr Flop flop = layout<In>().flop();
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

@@ -187,13 +187,15 @@ namespace detail {
 /// The bias initialiser of the options, with ones for the second of four gates.
 template <LSTMOptions Options>
 inline constexpr InitializerMethod forget_bias{
-    .fill = [](RandomStream& random, const InitialArray& array, InitializerNumbers) {
-      static constexpr Initializer others =
-          Options.bias_initializer;  // (clang++ 14 reads null at run time)
-      others.fill(random, array.shape, array.fans, array.values);
-      const std::size_t units = array.values.size() / 4;
-      std::fill_n(array.values.begin() + static_cast<std::ptrdiff_t>(units), units, 1.0);
-    }};
+    .fill =
+        [](RandomStream& random, const InitialArray& array, InitializerNumbers) {
+          static constexpr Initializer others =
+              Options.bias_initializer;  // (clang++ 14 reads null at run time)
+          others.fill(random, array.shape, array.fans, array.values);
+          const std::size_t units = array.values.size() / 4;
+          std::fill_n(array.values.begin() + static_cast<std::ptrdiff_t>(units), units, 1.0);
+        },
+    .name = "forget_bias"};
 
 template <class Activation, class RecurrentActivation>
 struct LSTMCell {

@@ -13,6 +13,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/attention.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/branches.hpp"
@@ -98,6 +99,13 @@ struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBran
   static constexpr auto variables =
       detail::concatenate<&LayerInfo::variables,
                           detail::variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
+
+  template <class In>
+  static constexpr Flop flop = [] {
+    Flop own = layout<In>().flop();
+    own.backward_weights = own.backward;
+    return own += Base::template flop<In>;
+  }();
 
   /// That of the branches, and the attention's.
   template <class In>

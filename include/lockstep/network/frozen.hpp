@@ -11,6 +11,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_at.hpp"
 
@@ -97,6 +98,10 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
 
   template <class In>
   static constexpr auto state_variables = detail::constant_variables<L, In>();
+
+  /// (The gradients of its weights are computed with that of its input.)
+  template <class In>
+  static constexpr Flop flop = detail::flop_of<L, In>();
 
   /// `size`: as L takes it, a stride or a number of samples.
   template <class In>

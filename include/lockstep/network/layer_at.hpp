@@ -13,6 +13,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/network/run_layers.hpp"
@@ -68,6 +69,20 @@ consteval std::span<const Variable> state_variables_of() {
     return L::template state_variables<In>;
   else
     return {};
+}
+
+/// Of a sample of shape In. A layer that does not say is named if it might have products: if it has
+/// a variable of two dimensions or more.
+template <class L, class In>
+consteval Flop flop_of() {
+  using G = Given<L, In>;
+  Flop flop;
+  if constexpr (requires { L::template flop<typename G::Type>; })
+    flop = L::template flop<typename G::Type>;
+  else
+    for (const Variable& variable : variables_of<L, typename G::Type>())
+      if (variable.rank > 1) flop.uncounted = L::name;
+  return G::positions * flop;
 }
 
 template <class L>

@@ -9,6 +9,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_at.hpp"
@@ -77,6 +78,25 @@ struct Chain<Position, In, Below, LayerList<All...>, Computed, L, A, Rest...> {
 
 template <class In, class... Layers>
 using ChainOf = Chain<0, In, void, LayerList<>, LayerList<>, Layers...>;
+
+/// Those of layers one after the other, `times` times. Without a gradient of the input, backward ends
+/// at the first layer with variables.
+template <class... At>
+consteval Flop flop_in_a_row(LayerList<At...>, std::size_t times = 1) {
+  Flop all;
+  bool is_below_trained = false;
+  const auto add = [&](Flop flop, bool is_trained) {
+    if (is_below_trained) flop.backward_weights = flop.backward;
+    if (!is_below_trained && !is_trained) flop.backward_weights = 0;
+    is_below_trained |= is_trained;
+    all += flop;
+  };
+  for (std::size_t i = 0; i < times; ++i)
+    (add(flop_of<typename At::Layer, typename At::Input>(),
+         !variables_of<typename At::Layer, typename At::Given>().empty()),
+     ...);
+  return all;
+}
 
 template <class... At>
 consteval auto layer_infos(LayerList<At...>) {
@@ -177,6 +197,9 @@ struct LayersInARow {
 
   template <class In>
   static constexpr auto layers = Tables::template layers<In>;
+
+  template <class In>
+  static constexpr Flop flop = Tables::template flop<In>;
 
   /// The trained variables of all layers, first layer first.
   template <class In>

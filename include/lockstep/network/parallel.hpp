@@ -12,6 +12,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activation_function.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -114,6 +115,14 @@ struct ParallelLayers {
   static constexpr auto state_variables =
       concatenate<&LayerInfo::state_variables,
                   variable_count<&LayerInfo::state_variables>(branch_infos<In>)>(branch_infos<In>);
+
+  /// Without a gradient of the input, branches that have nothing to train do not go backward.
+  template <class In>
+  static constexpr Flop flop = []<class... At>(LayerList<At...>) {
+    Flop all;
+    ((all += flop_in_a_row(LayerList<At>{})), ...);
+    return all;
+  }(List<In>{});
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

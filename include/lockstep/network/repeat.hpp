@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
@@ -29,6 +30,9 @@ struct RepeatTables {
     all.fill(At<In>::info());
     return all;
   }();
+
+  template <class In>
+  static constexpr Flop flop = flop_in_a_row(LayerList<At<In>>{}, Times);
 
   template <class In>
   static constexpr std::array<LayerPlace, Times> places = [] {

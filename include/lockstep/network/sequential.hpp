@@ -12,6 +12,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activation_function.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_chain.hpp"
@@ -48,6 +49,8 @@ struct ChainTables {
   template <class In>
   static constexpr std::array<LayerInfo, sizeof...(Layers)> layers =
       layer_infos(typename Chain<In>::List{});
+  template <class In>
+  static constexpr Flop flop = flop_in_a_row(typename Chain<In>::List{});
   template <class In>
   static constexpr auto places = layer_places<Chain<In>::Steps::size>(typename Chain<In>::List{});
   template <class In, class T>

@@ -13,6 +13,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
@@ -131,6 +132,13 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   }
 
  public:
+  template <class In>
+  static constexpr Flop flop = [] {
+    Flop head = product_flop(Tokens<In>::size * vocabulary<In>);
+    head.backward_weights = head.backward;
+    return head += Base::template flop<In>;
+  }();
+
   template <class In>
   using Output = SequenceOf<Tokens<In>::positions, Shape<vocabulary<In>>>;
 

@@ -85,7 +85,7 @@ struct Adam {
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
 
-  [[nodiscard]] std::size_t slots() const { return amsgrad ? 3 : 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return amsgrad ? 3 : 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;
@@ -130,7 +130,7 @@ struct AdamW {
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
 
-  [[nodiscard]] std::size_t slots() const { return amsgrad ? 3 : 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return amsgrad ? 3 : 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;
@@ -172,7 +172,7 @@ struct Adamax {
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
 
-  [[nodiscard]] std::size_t slots() const { return 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const { keras.each_variable({{.slot = 0}, {.slot = 1}}); }
@@ -232,7 +232,7 @@ struct Nadam {
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
 
-  [[nodiscard]] std::size_t slots() const { return 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;

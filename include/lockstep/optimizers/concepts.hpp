@@ -104,7 +104,7 @@ struct NoOptimizer {
   double learning_rate = 0;
   static constexpr std::string_view name = "none";
   [[nodiscard]] std::string description() const { return std::string(name); }
-  [[nodiscard]] std::size_t slots() const { return 0; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 0; }
   /// Is not called.
   template <class T>
   void update(const UpdateContext&, std::span<T>, std::span<const T>, std::span<T* const>) const {}

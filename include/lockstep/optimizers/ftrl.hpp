@@ -54,7 +54,7 @@ struct Ftrl {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;

@@ -52,7 +52,7 @@ class LearningRate {
  public:
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  LearningRate(Number rate) : initial_(static_cast<double>(rate)) {}
+  constexpr LearningRate(Number rate) : initial_(static_cast<double>(rate)) {}
 
   /// Throws ConfigurationError for options that make no sense.
   template <class S>
@@ -60,35 +60,55 @@ class LearningRate {
   LearningRate(S schedule) {
     if constexpr (requires { schedule.validate(); }) schedule.validate();
     initial_ = static_cast<double>(schedule(0));
+    Schedule all;
     if constexpr (requires { schedule.description(); })
-      description_ = schedule.description();
+      all.description = schedule.description();
     else  // a function is compared by some of its values
-      description_ = describe("function", {{"0", initial_},
-                                           {"100", static_cast<double>(schedule(100))},
-                                           {"10000", static_cast<double>(schedule(10'000))}});
-    schedule_ = [s = std::move(schedule)](std::int64_t step) {
+      all.description = describe("function", {{"0", initial_},
+                                              {"100", static_cast<double>(schedule(100))},
+                                              {"10000", static_cast<double>(schedule(10'000))}});
+    all.rate = [s = std::move(schedule)](std::int64_t step) {
       return static_cast<double>(s(step));
     };
+    schedule_ = copy(all);
+  }
+  constexpr LearningRate(const LearningRate& other)
+      : initial_(other.initial_),
+        schedule_(other.schedule_ != nullptr ? copy(*other.schedule_) : nullptr) {}
+  constexpr LearningRate(LearningRate&& other) noexcept
+      : initial_(other.initial_), schedule_(std::exchange(other.schedule_, nullptr)) {}
+  constexpr LearningRate& operator=(LearningRate other) noexcept {
+    initial_ = other.initial_;
+    std::swap(schedule_, other.schedule_);
+    return *this;
+  }
+  constexpr ~LearningRate() {
+    if (schedule_ != nullptr) delete schedule_;
   }
 
   /// In force for the update after `step` updates.
   [[nodiscard]] double operator()(std::int64_t step) const {
-    return schedule_ ? schedule_(step) : initial_;
+    return schedule_ != nullptr ? schedule_->rate(step) : initial_;
   }
   /// That of the first update.
-  operator double() const noexcept { return initial_; }
+  constexpr operator double() const noexcept { return initial_; }
 
   [[nodiscard]] bool is_scheduled() const noexcept { return schedule_ != nullptr; }
 
   /// "0.001", or "CosineDecay(initial_learning_rate=0.001, ...)".
   [[nodiscard]] std::string description() const {
-    return schedule_ ? description_ : number_text(initial_);
+    return schedule_ != nullptr ? schedule_->description : number_text(initial_);
   }
 
  private:
+  struct Schedule {
+    std::function<double(std::int64_t)> rate;
+    std::string description;
+  };
+  static Schedule* copy(const Schedule& schedule) { return new Schedule(schedule); }
+
   double initial_ = 0;
-  std::function<double(std::int64_t)> schedule_;
-  std::string description_;
+  Schedule* schedule_ = nullptr;  // owned, and not by a unique_ptr, which C++20 has in no constant
 };
 
 }}  // namespace lockstep

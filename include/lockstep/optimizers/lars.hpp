@@ -58,7 +58,7 @@ struct LARS {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return 1; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
@@ -142,7 +142,7 @@ struct Lamb {
   /// Throws ConfigurationError.
   void validate() const { detail::check_adam_options(*this); }
 
-  [[nodiscard]] std::size_t slots() const { return 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const { keras.each_variable({{.slot = 0}, {.slot = 1}}); }

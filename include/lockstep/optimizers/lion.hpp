@@ -46,7 +46,7 @@ struct Lion {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return 1; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const { keras.each_variable({{.slot = 0}}); }

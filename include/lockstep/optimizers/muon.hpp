@@ -69,7 +69,7 @@ struct Muon {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;

@@ -54,7 +54,9 @@ struct RMSprop {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const;
+  [[nodiscard]] constexpr std::size_t slots() const {
+    return std::size_t{1} + (centered ? 1 : 0) + (momentum > 0 ? 1 : 0);
+  }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;
@@ -95,7 +97,7 @@ struct Adagrad {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return 1; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const { keras.each_variable({{.slot = 0}}); }
@@ -167,7 +169,7 @@ struct Adadelta {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return 2; }
+  [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const { keras.each_variable({{.slot = 0}, {.slot = 1}}); }

@@ -22,10 +22,6 @@ LOCKSTEP_INLINE void RMSprop::validate() const {
   detail::require_not_negative(name, "weight_decay", weight_decay);
 }
 
-LOCKSTEP_INLINE std::size_t RMSprop::slots() const {
-  return std::size_t{1} + (centered ? 1 : 0) + (momentum > 0 ? 1 : 0);
-}
-
 LOCKSTEP_INLINE void RMSprop::keras_slots(KerasSlots& keras) const {
   keras.each_variable({{.slot = 0}});
   if (momentum > 0)

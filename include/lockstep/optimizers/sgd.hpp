@@ -48,7 +48,7 @@ struct SGD {
   /// Throws ConfigurationError.
   void validate() const;
 
-  [[nodiscard]] std::size_t slots() const { return momentum == 0 ? 0 : 1; }
+  [[nodiscard]] constexpr std::size_t slots() const { return momentum == 0 ? 0 : 1; }
 
   /// In Keras's files.
   void keras_slots(KerasSlots& keras) const;

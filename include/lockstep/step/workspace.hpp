@@ -17,6 +17,7 @@
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/kernels/penalty.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/step/batch_memory.hpp"
 #include "lockstep/step/constraints.hpp"
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/status_block.hpp"
@@ -135,6 +136,10 @@ class Workspace {
   /// As it was before the step that has begun and not ended.
   [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 
+  /// Bytes for the batch, the activations and what layers need while they run.
+  [[nodiscard]] std::size_t batch_bytes() const noexcept {
+    return memory_.size() + device_memory_.size() + losses_.size() * bytes_of_row<T>;
+  }
   /// Makes room for a batch of `samples`, with `weight_size` weights behind each target, and sets
   /// the views below. Allocates only when no batch was as large before.
   void resize(std::size_t samples, std::size_t weight_size = 0);

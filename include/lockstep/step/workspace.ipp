@@ -76,18 +76,8 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
   const std::size_t rows = samples * layout.positions;
   const std::size_t scratch = program_.scratch(samples);
   const std::size_t temporary = program_.temporary(samples);
-  struct Size {
-    TensorView<T>* view;
-    std::size_t features, samples;
-  };
-  // Of a Sequence, the targets are read sample by sample and used row by row.
-  const Size sizes[] = {{&own_x_, layout.inputs, samples},
-                        {&batch_targets_, layout.targets * layout.positions + weight_size, samples},
-                        {&rows_of_targets_, layout.positions == 1 ? 0 : layout.targets, rows},
-                        {&y_, layout.outputs, rows},
-                        {&dy_, layout.outputs, rows}};
-  std::size_t elements = 0;
-  for (const Size& size : sizes) elements += size.features * padded_batch(size.samples);
+  const auto arrays = batch_arrays(layout, samples, weight_size);
+  const std::size_t elements = elements_of(arrays);
   const std::size_t on_device = program_.device() == nullptr ? 0 : scratch + temporary;
   const std::size_t bytes = (elements + scratch + temporary - on_device) * sizeof(T);
   if (bytes > memory_.size()) {
@@ -102,9 +92,11 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
     sample_weights_.resize(rows);
   }
   T* next = reinterpret_cast<T*>(memory_.data());
-  for (const Size& size : sizes) {
-    *size.view = TensorView<T>(next, size.samples, size.features, padded_batch(size.samples));
-    next += size.features * padded_batch(size.samples);
+  TensorView<T>* const views[] = {&own_x_, &batch_targets_, &rows_of_targets_, &y_, &dy_};
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    *views[i] =
+        TensorView<T>(next, arrays[i].samples, arrays[i].features, padded_batch(arrays[i].samples));
+    next += arrays[i].elements();
   }
   x_ = own_x_;
   set_targets(batch_targets_, layout.targets * layout.positions);

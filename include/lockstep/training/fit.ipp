@@ -221,6 +221,24 @@ void FitRank<T>::count_step(bool has_updated, bool have_met) {
   if (!continues) keep_place();  // the step counts even if a peer is lost in what follows
 }
 
+/// What a process has allocated for the model, and each of its replicas: see Budget.
+template <class T>
+std::string memory_text(const Parts<T>& model) {
+  const Variables<T>& variables = model.variables;
+  const Workspace<T>& workspace = model.workspace;
+  const std::size_t accumulated = variables.accumulated().values().size_bytes();
+  std::size_t slots = accumulated;
+  for (const Arena<T>& slot : variables.slots()) slots += slot.values().size_bytes();
+  if (variables.shares_updates())
+    for (std::size_t slot = 0; slot < model.program.layout().slots; ++slot)
+      slots += variables.slot_share(slot).size_bytes();
+  return concat({"memory: parameters ", variables.parameters().values().size_bytes() / 1000,
+                 " kB, slots ", slots / 1000, " kB; in each replica: gradients ",
+                 (workspace.gradients().values().size_bytes() + accumulated) / 1000, " kB, state ",
+                 2 * workspace.state().values().size_bytes() / 1000, " kB, batch and layers ",
+                 workspace.batch_bytes() / 1000, " kB"});
+}
+
 template <class T>
 void FitRank<T>::end_epoch() {
   const std::optional<StatusBlock> validated = validate();
@@ -234,6 +252,8 @@ void FitRank<T>::end_epoch() {
                                                   std::exchange(model.workspace.in_collective, {}));
   if (times.size() > 1 && is_leader && fit.is_chief() && fit.options.verbose == 2)
     log_line(rank_times_text(times, epoch, steps, replica.local_size()));
+  if (fit.times.empty() && is_leader && fit.is_chief() && fit.options.verbose == 2)
+    log_line(memory_text<T>(model));
   if (is_leader) fit.times = std::move(times);
   each_part(&FitPart<T>::complete, *this);
   call_back([&] {

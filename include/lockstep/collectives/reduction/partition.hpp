@@ -66,6 +66,25 @@ class Partition {
     return blocks() <= first ? 0 : (blocks() - first - 1) / ranks_ + 1;
   }
 
+  /// Whether ranks that take a group each have about the same: with 8 blocks a rank, no group has
+  /// over an eighth more than another.
+  [[nodiscard]] constexpr bool is_fair() const noexcept { return blocks() >= ranks_ * 8; }
+
+  /// Elements of group g.
+  [[nodiscard]] constexpr std::size_t group_elements(int g) const noexcept {
+    std::size_t elements = 0;
+    for (std::size_t k = 0; k < group_size(g); ++k) elements += group_block(g, k).count;
+    return elements;
+  }
+  /// Elements that a rank sends in an all-reduce round the ring: all groups but the one that ends
+  /// with it, and then all but the one that the next rank has.
+  [[nodiscard]] constexpr std::size_t sent_by(int rank) const noexcept {
+    const int next = group_ending_at(rank);
+    return ranks_ == 1
+               ? 0
+               : 2 * elements_ - group_elements(next) - group_elements(group_ending_at(next));
+  }
+
   /// The k-th block of group g.
   [[nodiscard]] constexpr Piece group_block(int g, std::size_t k) const noexcept {
     return block(static_cast<std::size_t>(g) + k * ranks_);

@@ -21,9 +21,6 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// With this many blocks for each worker, no share is more than an eighth above another's.
-inline constexpr std::size_t least_blocks_of_worker = 8;
-
 /// Blocks, where the collective can scatter them, a worker needs no gradients but those of its own
 /// elements, and there are enough blocks to be fair. Else one range for each worker, cut between
 /// variables where the optimizer updates whole ones. The same on all ranks.
@@ -37,8 +34,7 @@ template <class T>
       whole || (variables.clips_by_norm() && !variables.clips_by_global_norm());
   UpdateShares shares;
   const Partition partition(elements, workers);
-  if (replica.collective().can().shard && !needs_others &&
-      partition.blocks() >= count * least_blocks_of_worker) {
+  if (replica.collective().can().shard && !needs_others && partition.is_fair()) {
     for (int worker = 0; worker < workers; ++worker) {
       std::vector<std::pair<std::size_t, std::size_t>> blocks;
       const int group = partition.group_ending_at(worker);
