@@ -8,4 +8,5 @@
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/swiglu.hpp"
 #include "lockstep/network/tied_head.hpp"

@@ -21,7 +21,9 @@ struct AttentionSize {
   std::size_t keys = 1;        ///< those of a sequence of keys and values
   std::size_t query_stride = 0;
   std::size_t key_stride = 0;
-  bool causal = false;  ///< query t sees the keys 0 to t
+  bool causal = false;     ///< query t sees the keys 0 to t
+  std::size_t window = 0;  ///< with `causal`: of these the last ones, so many; 0: all
+  std::size_t group = 1;   ///< heads of queries that share one of keys and values; divides `heads`
 };
 
 /// 1 for each position that counts and 0 for one that does not; null: all count.

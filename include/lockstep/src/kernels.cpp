@@ -31,6 +31,7 @@
 #include "lockstep/kernels/random_mask.hpp"
 #include "lockstep/kernels/random_normal.hpp"
 #include "lockstep/kernels/recurrence.hpp"
+#include "lockstep/kernels/rotary.hpp"
 #include "lockstep/kernels/scale_sequences.hpp"
 #include "lockstep/kernels/sequence_layout.hpp"
 #include "lockstep/kernels/simple_rnn.hpp"
