@@ -5,6 +5,7 @@
 
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
+#include "lockstep/network/lora.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"

@@ -20,6 +20,7 @@
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/low_rank.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/random_factors.hpp"
 
@@ -180,6 +181,15 @@ consteval auto attention_variables(const AttentionLayout& l) {
     return std::array{query, key, value, output};
 }
 
+/// Narrow factors of the kernels of query and value: see LoRA.
+template <class T>
+struct AttentionFactors {
+  std::size_t rank;
+  Slices<T> weights, gradients;  ///< those of query, those of value
+  T* hidden;                     ///< twice rank * stride
+  T* temporary;                  ///< as LowRank needs it, for the larger of both
+};
+
 /// One attention on its arrays: x are the queries' tokens, m those of keys and values. `context`
 /// and `rotary`, a table of kernels/rotary.hpp or null, must live as long.
 template <class T>
@@ -187,13 +197,14 @@ class AttentionWork {
  public:
   AttentionWork(const AttentionLayout& layout, const StepContext& context, std::size_t samples,
                 Slices<T> weights, std::span<T> scratch, std::span<T> temporary,
-                const T* rotary = nullptr)
+                const T* rotary = nullptr, const AttentionFactors<T>* factors = nullptr)
       : layout_(layout),
         context_(context),
         size_(layout.size(samples)),
         places_(layout.places(samples)),
         weights_(weights),
         rotary_(rotary),
+        factors_(factors),
         scratch_(scratch.data()),
         output_gradient_(temporary.data() + layout.temporary_places(samples).output_gradient),
         transposed_(temporary.data() + layout.temporary_places(samples).transposed),
@@ -217,6 +228,7 @@ class AttentionWork {
   }
 
   /// dx and dm may be null: not wanted. They may be the same array, which then is the sum of both.
+  /// No gradients: none of them is wanted.
   void backward(const T* x, const T* m, T* dy, Slices<T> gradients, T* dx, T* dm) const {
     T *const q = at(places_.q), *const k = at(places_.k), *const v = at(places_.v),
              *const o = at(places_.o);
@@ -235,9 +247,12 @@ class AttentionWork {
     weight_gradients(key, layout_.value_width, size_.key_stride, m, k, gradients);
     weight_gradients(value, layout_.value_width, size_.key_stride, m, v, gradients);
     if (dx != nullptr) input_gradient(query, layout_.query_width, size_.query_stride, q, dx, false);
-    if (dm == nullptr) return;
-    input_gradient(key, layout_.value_width, size_.key_stride, k, dm, dm == dx);
-    input_gradient(value, layout_.value_width, size_.key_stride, v, dm, true);
+    factor_gradients(query, layout_.query_width, size_.query_stride, x, q, dx);
+    if (dm != nullptr) {
+      input_gradient(key, layout_.value_width, size_.key_stride, k, dm, dm == dx);
+      input_gradient(value, layout_.value_width, size_.key_stride, v, dm, true);
+    }
+    factor_gradients(value, layout_.value_width, size_.key_stride, m, v, dm);
   }
 
  private:
@@ -261,9 +276,32 @@ class AttentionWork {
   void project(Projection p, std::size_t inputs, std::size_t stride, const T* x, T* y) const {
     kernels::dense_forward<T>({inputs, units(p), stride}, x, kernel(p, weights_), bias(p, weights_),
                               y);
+    if (has_factors(p)) factors(p, inputs, stride).forward(x, y);
+  }
+  [[nodiscard]] bool has_factors(Projection p) const {
+    return factors_ != nullptr && (p == query || p == value);
+  }
+  [[nodiscard]] LowRank<T> factors(Projection p, std::size_t inputs, std::size_t stride) const {
+    return {inputs,
+            units(p),
+            factors_->rank,
+            stride,
+            factors_->weights[p].data(),
+            factors_->weights[p + 1].data(),
+            factors_->hidden + (p == query ? 0 : factors_->rank * stride),
+            factors_->temporary};
+  }
+  /// Of the factors, and what they add to dx.
+  void factor_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
+                        const T* dy, T* dx) const {
+    if (!has_factors(p)) return;
+    const LowRank<T> both = factors(p, inputs, stride);
+    both.gradients(x, dy, factors_->gradients[p].data(), factors_->gradients[p + 1].data());
+    if (dx != nullptr) both.add_input_gradient(dx);
   }
   void weight_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
                         const T* dy, Slices<T> gradients) const {
+    if (gradients.empty()) return;
     const kernels::DenseSize size{inputs, units(p), stride};
     kernels::dense_bias_gradient<T>(size, {dy, dy}, bias(p, gradients), transposed_);
     kernels::dense_weight_gradient<T>(size, x, transposed_, kernel(p, gradients));
@@ -320,6 +358,7 @@ class AttentionWork {
   AttentionLayout::Places places_;
   Slices<T> weights_;
   const T* rotary_;
+  const AttentionFactors<T>* factors_;
   T* scratch_;
   T *output_gradient_, *transposed_, *work_;  // temporary
 };
@@ -423,6 +462,10 @@ struct MultiHeadAttention {
     work<In, T>(pass).backward(pass.x.data(), pass.x.data(), pass.dy.data(), pass.gradients,
                                pass.dx.data(), pass.dx.data());
   }
+  template <class In, class T>
+  static void backward_input(const BackwardPass<T>& pass) {
+    backward<In, T>(pass);
+  }
 
  private:
   template <class In, class T, class Pass>
@@ -431,7 +474,9 @@ struct MultiHeadAttention {
             pass.weights,         pass.scratch, pass.temporary,
             rotary_table<In, T>()};
   }
-  /// Made once.
+
+ public:
+  /// Made once; null without rotary positions.
   template <class In, class T>
   static const T* rotary_table() {
     if constexpr (Options.rope_theta == 0) {

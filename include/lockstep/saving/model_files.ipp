@@ -254,7 +254,8 @@ LOCKSTEP_INLINE std::optional<SavedArray> find_array(FileArrays& file, const Wan
     kernel.shape.assign(wanted.shape.begin(), wanted.shape.end());
     return kernel.saved(wanted.name, scalar);
   }
-  if (!variable.ends_with("kernel")) return convert_array(found->array, scalar);
+  if (!variable.ends_with("kernel") && !variable.starts_with("lora_kernel"))
+    return convert_array(found->array, scalar);
   turn_kernel(kernel, wanted.shape, found->flattened);
   return kernel.saved(wanted.name, scalar);
 }
