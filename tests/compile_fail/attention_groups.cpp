@@ -1,4 +1,4 @@
-// expect-error: the heads of keys and values (num_key_value_heads) must divide those of queries
+// expect-error: divide those of queries: each serves as many of them
 #include <lockstep/layers/attention.hpp>
 #include <lockstep/layers/embedding.hpp>
 #include <lockstep/layers/input.hpp>
