@@ -37,10 +37,11 @@ class ParameterServerStrategy;       // #include <lockstep/extra/parameter_serve
 template <class Model>
 class SidecarEvaluator;  // #include <lockstep/saving/sidecar_evaluator.hpp>
 template <class Net, class T>
-class Predictor;        // #include <lockstep/saving/predictor.hpp>
-struct ElasticOptions;  // #include <lockstep/extra/elastic.hpp>
-class TFRecordWriter;   // #include <lockstep/extra/records.hpp>
-class Cuda;             // #include <lockstep/extra/cuda.hpp>
+class Predictor;         // #include <lockstep/saving/predictor.hpp>
+struct ElasticOptions;   // #include <lockstep/extra/elastic.hpp>
+class TFRecordWriter;    // #include <lockstep/extra/records.hpp>
+class BytePairEncoding;  // #include <lockstep/extra/text.hpp>
+class Cuda;              // #include <lockstep/extra/cuda.hpp>
 template <class Device, class Net>
 struct On;                             // #include <lockstep/extra/cuda.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>

@@ -1,4 +1,4 @@
-// compile, Model and loops of one's own.
+// compile, Model and a program's loops.
 #pragma once
 
 #include "lockstep/core/config.hpp"  // first: see there

@@ -203,7 +203,7 @@ function read_header(header, class_of_methods, comment, text, name, plain, in_bo
     if (line ~ /^namespace .*\{$/) {
       ++depth
       if (line ~ /detail/ && !hidden) hidden = depth
-    } else if (line ~ /^}  \/\/ namespace/) {
+    } else if (line ~ /^}+  \/\/ namespace/) {
       if (hidden == depth) hidden = 0
       --depth
     } else if (in_body) {

@@ -50,3 +50,37 @@ TEST_CASE_TEMPLATE("rows of a table: gathered, and their gradients scattered in 
       }
   });
 }
+
+TEST_CASE_TEMPLATE("positions: numbers added to each sequence, and their gradients", T, float,
+                   double) {
+  for_each_instruction_set([] {
+    std::mt19937 random(1);
+    for (const std::size_t positions : {1u, 5u, 16u, 19u})
+      for (const std::size_t samples : {0u, 3u}) {
+        CAPTURE(positions);
+        CAPTURE(samples);
+        constexpr std::size_t features = 3;
+        const kernels::PositionSize size{samples, positions, features,
+                                         lockstep::padded_batch(samples * positions),
+                                         lockstep::padded_batch(positions)};
+        const Array<T> x = random_array<T>(features * size.stride, random), y(x.size(), T(7));
+        const Array<T> offsets = random_array<T>(features * size.step, random),
+                       sums(features * size.step, T(7));
+        kernels::dispatch(kernels::AddPositions<T>{size, x.data(), offsets.data(), y.data()});
+        kernels::dispatch(kernels::SumPositions<T>{size, x.data(), sums.data()});
+        std::size_t wrong = 0;
+        for (std::size_t f = 0; f < features; ++f) {
+          for (std::size_t i = 0; i < size.stride; ++i) {
+            const T added = i < samples * positions ? offsets[f * size.step + i % positions] : T(0);
+            wrong += y[f * size.stride + i] != x[f * size.stride + i] + added;
+          }
+          for (std::size_t t = 0; t < positions; ++t) {
+            T sum = 0;
+            for (std::size_t s = 0; s < samples; ++s) sum += x[f * size.stride + s * positions + t];
+            wrong += sums[f * size.step + t] != sum;
+          }
+        }
+        CHECK(wrong == 0);
+      }
+  });
+}

@@ -65,3 +65,29 @@ TEST_CASE("softmax: results that are not wanted") {
   kernels::dispatch(kernels::Softmax<float>{.size = size, .x = x.data(), .y = y.data()});
   CHECK(y[31] == 0.5F);
 }
+
+TEST_CASE_TEMPLATE("softmax by rows: the bits of softmax", T, float, double) {
+  for_each_instruction_set([] {
+    std::mt19937 random(1);
+    constexpr std::size_t features = 7, samples = 48, stride = 64;
+    const Array<T> x = random_array<T>(features * stride, random);
+    const Array<T> y(x.size(), T(7)), expected(x.size(), T(7)), factors(samples);
+    const Array<T> largest(samples), sum(samples), expected_largest(samples), expected_sum(samples);
+    kernels::dispatch(
+        kernels::Softmax<T>{{.features = features, .samples = samples, .stride = stride},
+                            x.data(),
+                            expected.data(),
+                            expected_largest.data(),
+                            expected_sum.data()});
+    kernels::SoftmaxRows<T> rows{features, samples,        stride,     x.data(),
+                                 y.data(), largest.data(), sum.data(), factors.data()};
+    kernels::dispatch(rows);
+    CHECK(std::equal(y.begin(), y.end(), expected.begin()));
+    CHECK(std::equal(largest.begin(), largest.end(), expected_largest.begin()));
+    CHECK(std::equal(sum.begin(), sum.end(), expected_sum.begin()));
+    rows.y = rows.factors = nullptr;
+    std::fill(sum.begin(), sum.end(), T(7));
+    kernels::dispatch(rows);
+    CHECK(std::equal(sum.begin(), sum.end(), expected_sum.begin()));
+  });
+}

@@ -2,6 +2,7 @@
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/losses/crossentropies.hpp"
@@ -26,6 +27,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
@@ -54,6 +56,29 @@ TEST_CASE(
   const float moving = one.trainer.workspace(0).state().slices()[0][1];
   CHECK(moving != 0);
   for (std::size_t i = 0; i < 3; ++i) CHECK(three.workspace(i).state().slices()[0][1] == moving);
+}
+
+TEST_CASE("named_arrays: every variable in its place among the layers, with its own values") {
+  using Net = ls::Sequential<ls::Input<4>, UserDense<3>, ls::BatchNormalization<>, UserDense<2>>;
+  const ls::detail::Compiled<Net, float, ls::MeanSquaredError, ls::SGD> program({}, {}, {});
+  ls::MirroredStrategy mirrored({.replicas = 2});
+  const Trainer trainer(program, ls::any_strategy(mirrored), 7);
+  const auto arrays = trainer.named_arrays(1);
+  std::vector<std::string> names;
+  for (const auto& array : arrays) names.push_back(array.name);
+  CHECK(names == std::vector<std::string>{"user_dense/kernel", "user_dense/bias",
+                                          "batch_normalization/gamma", "batch_normalization/beta",
+                                          "batch_normalization/moving_mean",
+                                          "batch_normalization/moving_variance",
+                                          "user_dense_1/kernel", "user_dense_1/bias"});
+  const auto trained = trainer.variables().parameters().slices(),
+             untrained = trainer.workspace(1).state().slices();
+  CHECK(arrays[0].values.data() == trained[0].data());
+  CHECK(arrays[3].values.data() == trained[3].data());
+  CHECK(arrays[4].values.data() == untrained[0].data());
+  CHECK(arrays[5].values.data() == untrained[1].data());
+  CHECK(arrays[7].values.data() == trained[5].data());
+  for (const auto& array : arrays) CHECK(array.values.size() == array.variable->size());
 }
 
 TEST_CASE("Trainer: a wrong LOCKSTEP_LOG is an error, also in a program without run()") {

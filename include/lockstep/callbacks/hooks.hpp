@@ -170,7 +170,7 @@ class HookSite {
   void report_to(ActivityBoard* board) noexcept { board_ = board; }
   /// The hooks that follow are called here.
   void enter(const Activity& place) noexcept { place_ = place; }
-  /// The last hook of the program's own callbacks that threw.
+  /// The last hook of the program's callbacks that threw.
   [[nodiscard]] const std::optional<Activity>& failed_hook() const noexcept { return failed_; }
 
  protected:

@@ -10,7 +10,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Appends to a file through its own buffer. All but the destructor throw Error naming the
+/// Appends to a file through a buffer. All but the destructor throw Error naming the
 /// file. One thread at a time.
 class GrowingFile {
  public:

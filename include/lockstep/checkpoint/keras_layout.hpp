@@ -13,7 +13,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// A layer in such a file, or a part of a layer that has its own variables (the cell of an
+/// A layer in such a file, or a part of a layer with variables (the cell of an
 /// LSTM). Variable i is the dataset "<path>/vars/<i>".
 struct KerasGroup {
   std::string path;  ///< "layers/lstm/cell"

@@ -67,7 +67,7 @@ struct LaunchOptions {
 /// Starts the workers on free ports of the loopback interface, each with its TF_CONFIG, and waits
 /// for all of them.
 ///
-/// Each worker runs in a process group of its own and is killed when this process dies. It inherits
+/// Each worker runs in a separate process group and is killed when this process dies. It inherits
 /// its listening socket (LOCKSTEP_LISTEN_FD), so that no other program can take its port meanwhile.
 /// Its standard input is empty; each line of its output appears as "[worker 0] line". SIGINT and
 /// SIGTERM are passed on to each worker, once, SIGHUP and SIGUSR1 as SIGTERM; a worker that is

@@ -15,6 +15,7 @@
 #include "lockstep/cluster/detail/worker_group.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -192,10 +193,8 @@ class Launcher {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
     const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done() &&
                        (!worker.task.is_server || workers_.any_worker_lives());
-    warn(
-        concat({worker.name(), " was ", how, ", but its process still exists: it is killed",
-                again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"})
-                      : ""}));
+    warn(is_killed_for(worker.name(), how) +
+         (again ? " and" + started_again(worker.restarts_left - 1) : ""));
     worker.hung = std::move(how);
     worker.process.signal(SIGKILL);
   }
@@ -277,8 +276,8 @@ class Launcher {
   void restart(Worker& worker) {
     --worker.restarts_left;
     if (!worker.hung)
-      warn(concat({worker.name(), " ended (", worker.how_it_ended(), ") and is started again; ",
-                   worker.restarts_left, " restarts left"}));
+      warn(concat({worker.name(), " ended (", worker.how_it_ended(), ") and is",
+                   started_again(worker.restarts_left)}));
     start_again(worker);
     if (workers_.has_servers()) return;  // it needs no other worker
     has_restarted_ = true;
@@ -317,8 +316,7 @@ class Launcher {
         worker.came_back = true;
       }
     if (const auto hung = hang_detector_.verdict(now))
-      kill_hung(workers_[hung->worker],
-                concat({"lost to ", workers_[hung->lost_to].name(), " (", hung->why, ")"}));
+      kill_hung(workers_[hung->worker], lost_to(workers_[hung->lost_to].name(), hung->why));
     for (Worker& worker : workers_)
       if (const auto due = hangs_at(worker); due && now >= *due)
         kill_hung(worker,

@@ -59,7 +59,7 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///     mine.size() * size(). mine may stand in its place in all.
 ///  6. `barrier()` returns when every rank has called it.
 ///  7. `abort(reason)`: as in Transport; `abort(reason, code)` is optional.
-/// One function that takes a NumberSpan does for all types; so do the library's own collectives,
+/// One function that takes a NumberSpan does for all types; so do the library's collectives,
 /// and so can code that is compiled once. Optional operations are the concepts below.
 ///
 /// All calls but abort() come from one thread at a time, though not always the same.
@@ -186,8 +186,8 @@ concept SharingCollective =
 /// all ranks need (an update of parameters). A rank owns those of an array's blocks, as Partition
 /// cuts it over the ranks, whose last_rank it is.
 ///  1. `reduce_scatter_blocks(values)` sums as all_reduce({}, values) does, but leaves each rank
-///     the sums of its own blocks alone; what is in the others then is undefined.
-///  2. `all_gather_blocks(values)`: all ranks get every rank's own blocks.
+///     the sums of its blocks alone; what is in the others then is undefined.
+///  2. `all_gather_blocks(values)`: all ranks get every rank's blocks.
 /// Each moves half of what all_reduce does. A two-level collective has the blocks of processes: the
 /// threads of a process all get the sums of its blocks; of what is gathered, the first thread's
 /// array counts, which they share, and the others' may be empty.

@@ -15,7 +15,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// What is known about the failure that ended a collective operation. The ranks, `address`,
 /// `reason` and `code` describe the cause and are the same on every rank that hears of it; the rest
-/// is this rank's own view.
+/// is this rank's view.
 struct CollectiveFailure {
   int failed_rank = -1;     ///< the worker that failed first, by its rank; -1: none can be blamed
   int worker = -1;          ///< its place in the configured cluster, where that is another number
@@ -29,7 +29,7 @@ struct CollectiveFailure {
   ExitCode code = ExitCode::lost_peer;  ///< below 128: running again would not help
 };
 
-/// A rank died, hung, misbehaved, or reported an error of its own. The buffers of the operation are
+/// A rank died, hung, misbehaved, or reported an error. The buffers of the operation are
 /// undefined and the collective cannot be used again. Exit code 138 (run again), or that of the
 /// rank that reported a permanent error.
 class CollectiveError : public Error {

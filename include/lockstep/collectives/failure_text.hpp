@@ -1,5 +1,6 @@
-// What is said of workers that are lost, or keep others waiting: one numbering, one wording. For a
-// lost worker, VoteTally joins the parts, FailureWatch adds the address, CollectiveError the name.
+// What is said of workers that are lost, keep others waiting, or do not come at start-up: one
+// numbering, one wording. For a lost worker, VoteTally joins the parts, FailureWatch adds the
+// address, CollectiveError the name.
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -43,7 +45,7 @@ class WorkerNames {
 };
 
 /// "worker 1", or where workers have several replicas "worker 1, replica 0".
-[[nodiscard, gnu::cold]] inline std::string replica_name(std::size_t rank, int local_size) {
+[[gnu::cold]] inline std::string replica_name(std::size_t rank, int local_size) {
   const auto replicas = static_cast<std::size_t>(local_size);
   return replicas == 1 ? concat({"worker ", rank})
                        : concat({"worker ", rank / replicas, ", replica ", rank % replicas});
@@ -51,41 +53,68 @@ class WorkerNames {
 
 // The ends of sentences that begin with a worker's or a replica's name.
 
-[[nodiscard, gnu::cold]] inline std::string was_silent(std::chrono::milliseconds::rep limit) {
+[[gnu::cold]] inline std::string was_silent(std::chrono::milliseconds::rep limit) {
   return concat({"was silent for more than ", limit, " ms (CommunicationOptions::timeout)"});
 }
 /// `state`: "is alive and waits for worker 2: fit, epoch 1"
-[[nodiscard, gnu::cold]] inline std::string made_no_progress(std::chrono::milliseconds limit,
-                                                             std::string_view state) {
+[[gnu::cold]] inline std::string made_no_progress(std::chrono::milliseconds limit,
+                                                  std::string_view state) {
   return concat({"kept others waiting for more than ", limit.count(),
                  " ms (CommunicationOptions::progress_timeout), although it ", state});
 }
-[[nodiscard, gnu::cold]] inline std::string came_to_its_end(std::string_view waiter,
-                                                            std::string_view doing,
-                                                            std::string_view call) {
+[[gnu::cold]] inline std::string came_to_its_end(std::string_view waiter, std::string_view doing,
+                                                 std::string_view call) {
   return concat({"came to its end while ", waiter, " ", doing,
                  " still waits for it; all workers must run the same number of steps",
                  call.empty() ? "" : "; ", call.empty() ? "" : waiter,
                  call.empty() ? "" : " is in ", call});
 }
-[[nodiscard, gnu::cold]] inline std::string lost_the_connection(std::string_view fault) {
+[[gnu::cold]] inline std::string lost_the_connection(std::string_view fault) {
   return concat({"lost the connection (", fault, ")"});
 }
-[[nodiscard, gnu::cold]] inline std::string replica_did_not_come(std::string_view operation,
-                                                                 std::chrono::milliseconds limit) {
+[[gnu::cold]] inline std::string replica_did_not_come(std::string_view operation,
+                                                      std::chrono::milliseconds limit) {
   return concat({"this replica's thread did not come to ", operation, " within ", limit.count(),
                  " ms (CommunicationOptions::progress_timeout)"});
 }
-[[nodiscard, gnu::cold]] inline std::string replica_has_left(std::string_view operation) {
+[[gnu::cold]] inline std::string replica_has_left(std::string_view operation) {
   return concat(
       {"this replica has left what the strategy's run() gave to all, and others wait for "
        "it in ",
        operation, ": all replicas make the same calls"});
 }
 
-[[nodiscard, gnu::cold]] inline std::string bits_changed(std::string_view message,
-                                                         std::string_view receiver,
-                                                         std::string_view where) {
+// Who waits for whom, as a log says it meanwhile.
+
+/// "worker 0 waits since 5 s for worker 1"; `waiter`: also "replica 0 in all_reduce".
+[[gnu::cold]] inline std::string waits_since(std::string_view waiter,
+                                             std::chrono::milliseconds since,
+                                             std::string_view missing) {
+  return concat({waiter, " waits since ", since.count() / 1000, " s for ", missing});
+}
+/// `option`: of CommunicationOptions
+[[gnu::cold]] inline std::string counts_as_lost(std::chrono::milliseconds limit,
+                                                std::string_view option) {
+  return concat({"; it counts as lost after ", duration_text(limit),
+                 " (CommunicationOptions::", option, ")"});
+}
+[[gnu::cold]] inline std::string is_alive(std::string_view waits_for, std::string_view doing) {
+  return concat({"is alive", waits_for.empty() ? "" : " and waits for ", waits_for,
+                 doing.empty() ? "" : ": ", doing});
+}
+[[gnu::cold]] inline std::string has_not_answered(std::chrono::seconds silence) {
+  return concat({"has not answered for ", silence.count(), " s"});
+}
+
+// Calls that differ, or were changed on the way.
+
+[[gnu::cold]] inline std::string replicas_out_of_step(std::string_view first, int other,
+                                                      std::string_view others) {
+  return concat(
+      {"replicas are out of step: replica 0 is in ", first, ", replica ", other, " in ", others});
+}
+[[gnu::cold]] inline std::string bits_changed(std::string_view message, std::string_view receiver,
+                                              std::string_view where) {
   return concat({"its ", message, ", came to ", receiver,
                  " with bits changed on the way (CRC-32C, ", where,
                  "): a network card, a switch, a proxy or the memory between the two changes data; "
@@ -93,19 +122,17 @@ class WorkerNames {
 }
 inline constexpr const char* equal_calls =
     "; all workers must call the same operations with equal lengths";
-[[nodiscard, gnu::cold]] inline std::string is_out_of_step(std::string_view receiver,
-                                                           std::string_view expected,
-                                                           std::string_view got) {
+[[gnu::cold]] inline std::string is_out_of_step(std::string_view receiver,
+                                                std::string_view expected, std::string_view got) {
   return concat({"is out of step: ", receiver, " expected its ", expected, ", and got its ", got,
                  equal_calls});
 }
-[[nodiscard, gnu::cold]] inline std::string answering_thread_failed(std::string_view why) {
+[[gnu::cold]] inline std::string answering_thread_failed(std::string_view why) {
   return concat({"the thread that answers the other workers failed: ", why});
 }
-[[nodiscard, gnu::cold]] inline std::string did_not_come(std::string_view meeting,
-                                                         std::string_view limit,
-                                                         std::string_view missing, int first_port,
-                                                         int last_port) {
+[[gnu::cold]] inline std::string did_not_come(std::string_view meeting, std::string_view limit,
+                                              std::string_view missing, int first_port,
+                                              int last_port) {
   return concat({"did not come to ", meeting, ", where worker 0 waits for all within ", limit,
                  "; missing: ", missing,
                  ". Are all started, and may they connect to this host's ports ", first_port,
@@ -129,6 +156,20 @@ inline constexpr const char* process_lives = "; its process lives";
 inline constexpr const char* port_closes = "; a process closes calls of its port";
 
 // Where two workers have lost each other.
+
+[[gnu::cold]] inline std::string network_between(std::string_view a, std::string_view b,
+                                                 std::string_view what) {
+  return concat({"the network between ", a, " and ", b, what});
+}
+[[gnu::cold]] inline std::string connection_broke(std::string_view a, std::string_view b,
+                                                  std::string_view fault, std::string_view others) {
+  return concat({"the connection between ", a, " and ", b, " broke: ", fault, others});
+}
+/// `other` has become silent, as `hearer` hears it.
+[[gnu::cold]] inline std::string is_cut(std::string_view other, std::string_view silence,
+                                        std::string_view hearer, std::string_view others) {
+  return concat({" is cut: ", other, " ", silence, ", as ", hearer, " hears it", others});
+}
 inline constexpr const char* loses_large_packets =
     " loses large packets, though small ones pass: the MTU of an interface, a tunnel or a switch "
     "on the way is lower than the hosts believe (ping -M do -s 1472 HOST tells); lower the hosts' "
@@ -137,5 +178,101 @@ inline constexpr const char* others_hear_both = "; other workers hear both";
 inline constexpr const char* both_live = "; both processes live";
 inline constexpr const char* one_or_successor =
     "; a process closes calls of the other one's port, that one or a successor";
+inline constexpr const char* was_closed = "it was closed";
+inline constexpr const char* tls_refuses =
+    "TLS refuses what has come: it was changed on the way, or not sent by the peer";
+inline constexpr const char* lost_as_well = "; lost as well: ";
+
+// What the launcher says of a process that others have lost.
+
+[[gnu::cold]] inline std::string lost_to(std::string_view worker, std::string_view why) {
+  return concat({"lost to ", worker, " (", why, ")"});
+}
+/// `how`: lost_to()
+[[gnu::cold]] inline std::string is_killed_for(std::string_view worker, std::string_view how) {
+  return concat({worker, " was ", how, ", but its process still exists: it is killed"});
+}
+[[gnu::cold]] inline std::string started_again(int restarts_left) {
+  return concat({" started again; ", restarts_left, " restarts left"});
+}
+
+// Workers that are missing at start-up, and why: ends of sentences, too.
+
+[[gnu::cold]] inline std::string is_silent_since(std::chrono::seconds silence) {
+  return concat({"is connected, but silent since ", silence.count(), " s"});
+}
+[[gnu::cold]] inline std::string nothing_comes_from(std::string_view address) {
+  return concat({"does not answer (nothing comes back from ", address, ")"});
+}
+[[gnu::cold]] inline std::string name_does_not_resolve(std::string_view why) {
+  return concat({"its name does not resolve: ", why});
+}
+[[gnu::cold]] inline std::string cannot_reach_it(std::string_view other, std::string_view why) {
+  return concat({"; ", other, " cannot reach it: ", why});
+}
+[[gnu::cold]] inline std::string cannot_reach_this(std::string_view other, std::string_view why) {
+  return concat({"; ", other, " cannot reach this worker: ", why});
+}
+[[gnu::cold]] inline std::string own_address_fails(std::string_view address, std::string_view why) {
+  return concat({"; of this worker's own address, ", address, ": ", why});
+}
+/// `complaint`: why `waiter` cannot reach it; may be empty
+[[gnu::cold]] inline std::string other_waits_for_it(std::string_view waiter,
+                                                    std::string_view complaint) {
+  return concat(
+      {waiter, " waits for it", complaint.empty() ? "" : ", which it cannot reach: ", complaint});
+}
+[[gnu::cold]] inline std::string all_must_come(std::chrono::milliseconds limit) {
+  return concat({"; the workers must all be there within ", limit.count(),
+                 " ms (CommunicationOptions::startup_timeout)"});
+}
+[[gnu::cold]] inline std::string claims_to_be(std::string_view worker, std::string_view why) {
+  return concat({"claims to be ", worker, why});
+}
+[[gnu::cold]] inline std::string has_more_connections(std::size_t here) {
+  return concat({", with more connections for data than this worker, which has ", here});
+}
+[[gnu::cold]] inline std::string answers_as(int worker) {
+  return concat({"answers as worker ", worker});
+}
+[[gnu::cold]] inline std::string was_turned_away(std::string_view host, std::string_view why) {
+  return concat({"was turned away: ", host, why});
+}
+[[gnu::cold]] inline std::string is_there_twice(std::string_view worker, std::string_view host,
+                                                std::string_view other_host) {
+  return concat({worker, " is there twice: two processes, on ", host, " and ", other_host,
+                 ", have one place in the cluster; give each worker its own task index in "
+                 "TF_CONFIG"});
+}
+inline constexpr const char* all_need_the_same =
+    "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
+    "LOCKSTEP_CLUSTER_SECRET";
+inline constexpr const char* speaks_otherwise = "does not speak this protocol";
+inline constexpr const char* is_another_program =
+    "is another program, which does not speak this protocol";
+inline constexpr const char* has_not_proved = "has not proved that it knows the cluster secret";
+inline constexpr const char* has_this_name = ", which this worker calls itself";
+inline constexpr const char* is_no_contact = ", with which this worker has no connections";
+inline constexpr const char* tries_again = "; this worker tries again until the start-up times out";
+inline constexpr const char* asks_again =
+    "; this worker asks again, whether another one has the place";
+inline constexpr const char* no_answer_so_far = "no answer so far";
+inline constexpr const char* has_not_connected = "has not connected yet";
+inline constexpr const char* lacks_connections = "is here, but not yet connected to all others";
+inline constexpr const char* cannot_be_called = "cannot be called from here: ";
+inline constexpr const char* accepts_in_silence = "accepts connections, but is silent";
+inline constexpr const char* did_not_shake_hands = "connected, but did not complete the handshake";
+inline constexpr const char* closes_at_once = "closes the connection at once";
+inline constexpr const char* closes_in_handshake = "closes the connection during the handshake";
+inline constexpr const char* closes_in_tls_handshake =
+    "closes the connection during the TLS handshake; LOCKSTEP_TLS (or CommunicationOptions::tls) "
+    "must be the same on all workers";
+inline constexpr const char* speaks_tls_only =
+    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
+    "must be the same on all workers";
+inline constexpr const char* closed_again = "closed the connection again";
+inline constexpr const char* gave_up = "gave up";
+inline constexpr const char* has_not_missed_its_worker =
+    "is at work with the others, and has not noticed yet that it lost the one that had this place";
 
 }}}  // namespace lockstep::detail

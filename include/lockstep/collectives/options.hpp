@@ -32,7 +32,7 @@ enum class Tls : std::uint8_t {
   /// The key comes from the cluster's secret (see Rendezvous::secret), which all workers must have.
   /// A process that knows the secret may take any rank.
   pre_shared_key,
-  /// Each worker has a certificate for its own rank, and knows the authority that signs all of
+  /// Each worker has a certificate for its rank, and knows the authority that signs all of
   /// them: see TlsFiles. In an elastic world, whose ranks change, the rank that it has in the
   /// configured cluster.
   certificates,
@@ -50,7 +50,7 @@ struct TlsFiles {
   /// The certificate of the authority that has signed all workers' certificates, and no others:
   /// LOCKSTEP_TLS_AUTHORITY.
   std::string authority{};
-  /// This worker's own certificate, with intermediate ones, if any, behind it:
+  /// This worker's certificate, with intermediate ones, if any, behind it:
   /// LOCKSTEP_TLS_CERTIFICATE. It must have the DNS name "rank-N.lockstep" among its alternative
   /// names, N being the worker's rank.
   std::string certificate{};
@@ -78,7 +78,7 @@ enum class CommunicationImplementation : std::uint8_t {
   return "automatic";
 }
 
-/// Whether gradients are reduced, by a thread of its own, while backward still computes others (as
+/// Whether gradients are reduced, by another thread, while backward still computes others (as
 /// in PyTorch's DistributedDataParallel and in Horovod). The result is the same to the last bit.
 enum class Overlap : std::uint8_t {
   off,
@@ -94,7 +94,7 @@ enum class Overlap : std::uint8_t {
 struct CommunicationOptions {
   CommunicationImplementation implementation = CommunicationImplementation::automatic;
   /// How long a rank that an operation waits for may be silent before it counts as lost: its
-  /// process is stopped, or the network is cut. A busy rank is not silent: a thread of its own
+  /// process is stopped, or the network is cut. A busy rank is not silent: another thread
   /// answers for it. (Mpi and the threads of a process cannot be silent.)
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   /// How long an operation waits, without a single byte of progress, for a rank that lives: in a
@@ -129,7 +129,7 @@ struct CommunicationOptions {
   bool checksum = false;
   /// The IP address of this machine on which a worker listens over TCP, such as "10.0.0.1" or
   /// "fd00::1"; the workers need not have the same. Empty: the loopback interface where the
-  /// worker's own address belongs to it, else all interfaces.
+  /// worker's address belongs to it, else all interfaces.
   std::string bind_address{};
   /// Encryption of all connections between workers, equal on all of them. Off: as the environment
   /// variable LOCKSTEP_TLS says.

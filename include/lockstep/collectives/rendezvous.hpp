@@ -38,7 +38,7 @@ struct Rendezvous {
   /// (Tls::certificates). Empty: the ranks.
   std::vector<int> workers{};
 
-  /// Whether each rank on this machine has a core of its own. Spinning in a wait saves the wake-up,
+  /// Whether each rank on this machine has a core to itself. Spinning in a wait saves the wake-up,
   /// but where there are more threads than cores, it takes the core from the rank that is awaited.
   [[nodiscard]] bool has_cores_for_all() const;
 };

@@ -3,7 +3,7 @@
 
 #include <version>  // the ABI of std::string
 
-// Every header includes this one before its own declarations, so that an older language is the
+// Every header includes this one before its declarations, so that an older language is the
 // compiler's first error. The second is a header that does not exist: compilers stop there.
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) <= 201703L
 #error "lockstep needs C++20: compile with -std=c++20 (in CMake, linking lockstep::lockstep does)"

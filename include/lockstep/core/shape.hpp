@@ -3,16 +3,12 @@
 
 #include <array>
 #include <cstddef>
-#include <span>
 #include <string>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
-
-/// "(28, 28, 1)"
-[[nodiscard]] std::string shape_text(std::span<const std::size_t> extents);
 
 /// The shape of one sample, e.g. Shape<28, 28, 1> (height, width, channels). Elements are ordered
 /// row-major, the last extent fastest, as in Keras.
@@ -92,7 +88,3 @@ template <std::size_t Positions, class Token>
 using SequenceOf = typename detail::SequenceOfTokens<Positions, Token>::Type;
 
 }}  // namespace lockstep
-
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/core/shape.ipp"
-#endif

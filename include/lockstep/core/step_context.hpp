@@ -11,7 +11,7 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// The mean of each channel of a layer's input and the sum of squared deviations from it, over a
-/// batch, and the layer's own variables that are to hold mean and variance.
+/// batch, and the layer's variables that are to hold mean and variance.
 struct InputMoments {
   double count = 0;  ///< values of each channel
   std::span<const double> mean = {};

@@ -1,4 +1,4 @@
-// TensorView::matrix, in its own header: most headers need no Eigen.
+// TensorView::matrix, in a header for itself: most headers need no Eigen.
 #pragma once
 
 #include <Eigen/Core>

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -92,6 +93,9 @@ enum class NumberForm : std::uint8_t { fixed, scientific, general };
 
 /// The same in quotes: "'text'".
 [[nodiscard, gnu::cold]] std::string in_quotes(std::string_view text, std::size_t most = 300);
+
+/// A shape: "(28, 28, 1)".
+[[nodiscard]] std::string shape_text(std::span<const std::size_t> extents);
 
 /// Makes a whole message fit, whatever it was put together of, as every Error and log line does:
 /// the same, but it may have several lines, and is cut after 16 KiB.

@@ -108,6 +108,12 @@ LOCKSTEP_INLINE std::string printable_message(std::string_view text) {
   return detail::show(text, std::size_t{1} << 14, "\n\t");
 }
 
+LOCKSTEP_INLINE std::string shape_text(std::span<const std::size_t> extents) {
+  std::string text = "(";
+  for (const std::size_t extent : extents) text += concat({text.size() > 1 ? ", " : "", extent});
+  return text + ")";
+}
+
 namespace detail {
 
 LOCKSTEP_INLINE std::string json_text(std::string_view text) {

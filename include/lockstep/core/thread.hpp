@@ -22,7 +22,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// While one of these lives, threads that this thread starts get no signals but those of their own
+/// While one of these lives, threads that this thread starts get no signals but those of their
 /// faults, so that SIGINT, SIGTERM and the like interrupt only the program's threads. Signals for
 /// this thread that come in the meantime are delivered at the end.
 class SignalMask {

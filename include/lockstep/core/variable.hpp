@@ -120,7 +120,7 @@ struct InitialArray {
   std::span<double> values;  ///< row-major
 };
 
-/// The numbers that an initialiser is told; what they mean is its own affair.
+/// The numbers that an initialiser is told; what they mean is its affair.
 struct InitializerNumbers {
   double first = 0;
   double second = 0;

@@ -296,6 +296,8 @@ template <class Upstream, class F>
 class Filter;
 template <class Upstream>
 class PaddedBatch;
+template <class Upstream>
+class ParallelRead;
 template <class Upstream, class F>
 class RejectionResample;
 template <class Upstream>
@@ -454,6 +456,19 @@ class Pipeline : public PipelinePass<S> {
   /// Use: `samples.shard(4, 0)`.
   [[nodiscard]] auto shard(std::int64_t num_shards, std::int64_t index) const {
     return then(ShardDataset<S>(stage_, num_shards, index));
+  }
+
+  /// What comes before it is read by so many threads, as by one: files, maps, augmentation;
+  /// autotune: as many as there are cores. Functions given to map are copied for each thread.
+  /// Throws ConfigurationError unless num_threads is autotune or in [1, 256].
+  /// Use: `samples.map([](auto& sample) { sample.x[0] *= 2; }).parallel_read(2)`. TensorFlow:
+  /// `num_parallel_calls`.
+  template <class Number = std::int64_t>
+  [[nodiscard]] auto parallel_read(Number num_threads = autotune) const {
+    static_assert(
+        !is_batched_with<Number>,
+        "lockstep: parallel_read works on single samples: write .parallel_read(n).batch(n)");
+    return then(ParallelRead<S>(stage_, num_threads));
   }
 
   /// The samples of batches.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -116,11 +117,33 @@ class CsvTable {
 /// Use: `read_csv("table.csv")`. Keras: none (`pandas.read_csv`).
 [[nodiscard]] CsvTable read_csv(const std::string& path, CsvOptions options = {});
 
-/// A column of a table as an element of a sample.
+/// What makes several numbers of a text: any function object f with a constant `output_size` and
+/// `f(std::string_view text, std::span<double> numbers)`, as a TextVectorization is. What its
+/// `description()` says, if it has one, is compared between workers. Several threads may call it.
+class CsvText {
+ public:
+  template <class F>
+    requires requires { F::output_size; }
+  CsvText(F f) : size_(F::output_size) {
+    if constexpr (requires { f.description(); }) description_ = f.description();
+    write_ = std::move(f);
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] const std::string& description() const noexcept { return description_; }
+  void operator()(std::string_view text, std::span<double> numbers) const { write_(text, numbers); }
+
+ private:
+  std::size_t size_;
+  std::string description_;
+  std::function<void(std::string_view, std::span<double>)> write_;
+};
+
+/// A column of a table as an element of a sample, or with `text` as several.
 struct CsvColumn {
   std::string name;                           ///< as in the first line; "0", "1", ... without names
   std::optional<double> missing = {};         ///< for a missing number, which is an error without
   std::optional<Vocabulary> vocabulary = {};  ///< the column has categories: their numbers in it
+  std::optional<CsvText> text = {};           ///< the column has texts: their numbers
 };
 
 struct CsvRecordsOptions {
@@ -153,8 +176,11 @@ class CsvRecords {
 
   template <class T>
   void read_records(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const;
-  [[nodiscard]] double value(const CsvColumn& column, const std::string& field,
-                             std::uint64_t line) const;
+  /// Writes the numbers of a record's columns, from the given one on.
+  template <class T>
+  void write(const std::vector<CsvColumn>& columns, std::size_t first,
+             const std::vector<std::string>& record, std::size_t row, std::size_t i,
+             TensorView<T> view) const;
 
   std::shared_ptr<const Index> index_;
 };

@@ -194,27 +194,57 @@ LOCKSTEP_INLINE CsvRecords::CsvRecords(const std::string& path, CsvRecordsOption
 LOCKSTEP_INLINE std::int64_t CsvRecords::size() const noexcept {
   return static_cast<std::int64_t>(index_->begins.size());
 }
+namespace detail {
+
+/// How many numbers the columns have together.
+inline std::size_t numbers_of(const std::vector<CsvColumn>& columns) noexcept {
+  std::size_t size = 0;
+  for (const CsvColumn& column : columns) size += column.text ? column.text->size() : 1;
+  return size;
+}
+
+}  // namespace detail
+
 LOCKSTEP_INLINE std::size_t CsvRecords::sample_size() const noexcept {
-  return index_->options.features.size();
+  return detail::numbers_of(index_->options.features);
 }
 LOCKSTEP_INLINE std::size_t CsvRecords::target_size() const noexcept {
-  return index_->options.targets.size();
+  return detail::numbers_of(index_->options.targets);
 }
 
 LOCKSTEP_INLINE void CsvRecords::describe(PipelineDescription& description) const {
   const auto names = [](const std::vector<CsvColumn>& columns) {
     std::string text;
-    for (const CsvColumn& column : columns) text += (text.empty() ? "" : ", ") + column.name;
+    for (const CsvColumn& column : columns) {
+      text += (text.empty() ? "" : ", ") + column.name;
+      if (column.text && !column.text->description().empty())
+        text += concat({" by ", column.text->description()});
+    }
     return text;
   };
   description.add(
       {"from_csv(", names(index_->options.features), " -> ", names(index_->options.targets), ")"});
 }
 
-LOCKSTEP_INLINE double CsvRecords::value(const CsvColumn& column, const std::string& field,
-                                         std::uint64_t line) const {
-  if (column.vocabulary) return static_cast<double>(column.vocabulary->number(field));
-  return index_->header.number(field, column.name, line, column.missing);
+template <class T>
+void CsvRecords::write(const std::vector<CsvColumn>& columns, std::size_t first,
+                       const std::vector<std::string>& record, std::size_t row, std::size_t i,
+                       TensorView<T> view) const {
+  std::size_t feature = 0;
+  std::vector<double> numbers;
+  for (const CsvColumn& column : columns) {
+    const std::string& field = record[index_->columns[first++]];
+    if (column.text) {
+      numbers.resize(column.text->size());
+      (*column.text)(field, numbers);
+      for (const double number : numbers) view(i, feature++) = static_cast<T>(number);
+    } else {
+      view(i, feature++) = static_cast<T>(
+          column.vocabulary
+              ? static_cast<double>(column.vocabulary->number(field))
+              : index_->header.number(field, column.name, index_->lines[row], column.missing));
+    }
+  }
 }
 
 template <class T>
@@ -229,14 +259,8 @@ void CsvRecords::read_records(std::span<const std::int64_t> indices, TensorView<
     detail::CsvScanner scanner(text.substr(static_cast<std::size_t>(index_->begins[row])),
                                index_->header.name, index_->header.options.separator);
     scanner.next(record);
-    const auto field = [&](std::size_t column) -> const std::string& {
-      return record[index_->columns[column]];
-    };
-    for (std::size_t f = 0; f < features.size(); ++f)
-      x(i, f) = static_cast<T>(value(features[f], field(f), index_->lines[row]));
-    if (y.empty()) continue;
-    for (std::size_t f = 0; f < targets.size(); ++f)
-      y(i, f) = static_cast<T>(value(targets[f], field(features.size() + f), index_->lines[row]));
+    write(features, 0, record, row, i, x);
+    if (!y.empty()) write(targets, features.size(), record, row, i, y);
   }
 }
 

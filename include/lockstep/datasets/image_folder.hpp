@@ -44,7 +44,7 @@ struct ImageFolderOptions {
   double validation_split = 0;
   ImageSubset subset = ImageSubset::all;  ///< with a validation_split: the one or the other
   OnBadImage on_bad_image = OnBadImage::error;
-  ImageLimits limits = {};  ///< of lockstep's own decoder
+  ImageLimits limits = {};  ///< of lockstep's decoder
 };
 
 namespace detail {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -40,6 +41,14 @@ class ParsedRecords {
   }
   [[nodiscard]] std::size_t sample_size() const noexcept { return sizes_.sample_size; }
   [[nodiscard]] std::size_t target_size() const noexcept { return sizes_.target_size; }
+
+  /// What f's `description()` says, if it has one.
+  [[nodiscard]] std::string description() const {
+    if constexpr (requires(const F& f) { f.description(); })
+      return (*f_).description();
+    else
+      return {};
+  }
 
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {

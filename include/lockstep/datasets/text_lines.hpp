@@ -42,14 +42,16 @@ struct TextLinesOptions {
 };
 
 /// Sample i is what `f(std::string_view line, Sample<T>& sample)` makes of line i: see
-/// ParsedRecords.
+/// ParsedRecords. What f's `description()` says, if it has one, is compared between workers.
 template <class F>
 class TextLines : public detail::ParsedRecords<LineFile, F> {
  public:
   TextLines(const std::string& path, F f, const TextLinesOptions& options)
       : detail::ParsedRecords<LineFile, F>(LineFile(path, options.skip, options.skip_empty),
                                            std::move(f), options.sizes) {}
-  void describe(PipelineDescription& description) const { description.add({"from_text_lines"}); }
+  void describe(PipelineDescription& description) const {
+    description.add({"from_text_lines(", this->description(), ")"});
+  }
 };
 
 /// A pipeline of the lines of files; with AutoShardPolicy::file each worker reads its own.

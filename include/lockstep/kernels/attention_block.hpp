@@ -6,7 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/exp.hpp"
+#include "lockstep/kernels/elementary.hpp"
 #include "lockstep/kernels/pack.hpp"
 
 // A block has `columns` queries, a multiple of 16; the last ones may be beyond the sequence's end.

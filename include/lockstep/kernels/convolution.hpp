@@ -102,7 +102,7 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
 
 /// dx[pixel][channel][b] = finish(bias[channel] + sum over the outputs that saw it of weights *
 /// dy). bias may be null: zero. (With these it is the forward of a transposed convolution; not
-/// where each channel has filters of its own.) With `adds`, the sum is added to what dx holds; that
+/// where each channel has its filters.) With `adds`, the sum is added to what dx holds; that
 /// neither.
 template <class T>
 void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx,

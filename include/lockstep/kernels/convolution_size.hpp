@@ -30,7 +30,7 @@ struct ConvolutionSize {
   [[nodiscard]] constexpr std::size_t weights() const noexcept {
     return taps() * channels * all_filters();
   }
-  /// Each channel has filters of its own: there is no sum over channels.
+  /// Each channel has its filters: there is no sum over channels.
   [[nodiscard]] constexpr bool is_depthwise() const noexcept { return channels == 1 && groups > 1; }
 };
 

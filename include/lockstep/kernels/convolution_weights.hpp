@@ -108,7 +108,7 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x,
 
 /// weight_gradient = sum over pixels and batch of x * delta, bias_gradient = sum of delta. The
 /// padding of the delta is zero. bias_gradient may be null: not wanted. Where each channel has
-/// filters of its own, a delta with a minimum is `masked` in place.
+/// its filters, a delta with a minimum is `masked` in place.
 template <class T>
 void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
                                  T* weight_gradient, T* bias_gradient, T* scratch) {

@@ -1,4 +1,4 @@
-// Convolution in which each channel has filters of its own: forward and input gradient.
+// Depthwise convolution, each channel with its filters: forward and input gradient.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Convolution in which each channel has filters of its own: gradients of weights and bias.
+// Depthwise convolution, each channel with its filters: gradients of weights and bias.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 // of the function that it lands in, and both g++ and clang++ split wide vectors only after that.
 // Hence the construction: three entry functions with the attribute, and everything below them
 // always_inline down to the last helper that touches a vector. A plain `inline` helper may stay a
-// function of its own and at 128 bits.
+// separate function and at 128 bits.
 //
 // Vectors are passed by reference: passing them by value between functions whose instruction sets
 // differ, as long as they are not inlined yet, is a warning in g++ and an error in clang++.

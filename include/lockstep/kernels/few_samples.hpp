@@ -141,7 +141,7 @@ struct DenseOfFew {
 
 /// y[sample][pixel][filter] = finish(bias[filter] + sum over the kernel's taps and channels of
 /// weights * x), for kernels::dispatch; size.batch is the number of samples. Not where each channel
-/// has filters of its own. bias may be null: zero.
+/// has its filters. bias may be null: zero.
 template <class T>
 struct ConvolutionOfFew {
   ConvolutionSize size;

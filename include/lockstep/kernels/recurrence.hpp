@@ -8,7 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/column_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/exp.hpp"
+#include "lockstep/kernels/elementary.hpp"
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/transpose.hpp"

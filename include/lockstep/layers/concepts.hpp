@@ -152,7 +152,7 @@ concept SummingLayer = requires { requires std::is_same_v<typename L::JoinsSums,
 ///
 ///  1. `L::template WithActivation<Function>`: the layer that does what L and an
 ///     Activation<Function> after it do, with the output and the variables of L. It exists only
-///     while L has no activation of its own (a requires-clause).
+///     while L has no activation (a requires-clause).
 ///  2. `L::OutputActivation`: the activation that L applies to its output; Linear for none.
 ///  3. `L::Preactivation`: L without it; `Preactivation::WithActivation<OutputActivation>` is L
 ///     again. (Both ways, so that a layer that inherits from L is not taken for it.)
@@ -195,7 +195,7 @@ concept BackwardThroughLayer = requires(const BackwardPass<T>& pass) {
 ///  2. `L::template layers<In>`: a constexpr array of LayerInfo, one for each layer inside.
 ///     `L::template variables<In>` are their variables, layer by layer, and
 ///     `L::template state_variables<In>` their state variables.
-///  3. forward and backward give each layer inside a StepContext whose `layer` is the own one plus
+///  3. forward and backward give each layer inside a StepContext whose `layer` is its own plus
 ///     the positions of the layers before it: that keeps random numbers and times apart. They give
 ///     it scratch and temporary memory, too, for which `L::template scratch<In>` and `L::template
 ///     temporary<In>` ask, as a SequenceLayer's: scratch of its own, and temporary memory that no

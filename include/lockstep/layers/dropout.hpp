@@ -11,7 +11,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/scale_sequences.hpp"
+#include "lockstep/kernels/sequences.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"

@@ -8,7 +8,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/transpose_part.hpp"
+#include "lockstep/kernels/transpose.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 

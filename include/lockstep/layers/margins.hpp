@@ -8,7 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/kernels/shift_sequences.hpp"
+#include "lockstep/kernels/sequences.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"

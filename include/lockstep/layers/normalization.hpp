@@ -9,7 +9,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/kernels/channel_moments.hpp"
 #include "lockstep/kernels/channel_scaling.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"

@@ -6,9 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/kernels/average_pooling.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/max_pooling.hpp"
 #include "lockstep/kernels/pooling.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input_checks.hpp"

@@ -12,8 +12,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/random_mask.hpp"
-#include "lockstep/kernels/random_normal.hpp"
+#include "lockstep/kernels/random.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/pass.hpp"
 

@@ -182,7 +182,7 @@ class RecurrentWork {
     kernels::to_time_major<T>(of_outputs(stride, reverse, masks_output), dy, output_gradients());
   }
 
-  /// Times the outputs of another direction, of whose product with the own ones it is the gradient.
+  /// Times the outputs of another direction, of whose product with these it is the gradient.
   void scale_gradient(const RecurrentWork& other) const {
     const kernels::RecurrenceSize& s = arrays_.size;
     kernels::sweep(
@@ -315,7 +315,7 @@ struct RecurrentOutput<In, Features, true> {
 };
 
 /// One direction's variables, under names that are given. `BiasRows`: 2 for a GRU that has a bias
-/// of its own for the recurrent product.
+/// for the recurrent product.
 template <auto Options, std::size_t Inputs, std::size_t Rows, std::size_t Units,
           std::size_t BiasRows>
 consteval auto recurrent_variables(std::string_view kernel, std::string_view recurrent_kernel,

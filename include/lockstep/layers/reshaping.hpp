@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/kernels/sequence_layout.hpp"
+#include "lockstep/kernels/sequences.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"

@@ -8,7 +8,6 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/interpolation.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/kernels/average_pooling.hpp"
 #include "lockstep/kernels/bilinear.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pooling.hpp"

@@ -95,7 +95,7 @@ template <class L>
 inline constexpr bool has_parts = requires { L::has_parts; };
 
 }  // namespace detail
-/// The loss of a model that has none: for prediction, and for loops of the program's own whose
+/// The loss of a model that has none: for prediction, and for a program's loops whose
 /// steps are given one.
 struct NoLoss {
   static constexpr std::string_view name = "none";

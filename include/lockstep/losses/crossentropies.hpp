@@ -15,7 +15,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/softmax_rows.hpp"
+#include "lockstep/kernels/softmax.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/elementwise_loss.hpp"
 #include "lockstep/losses/labels.hpp"

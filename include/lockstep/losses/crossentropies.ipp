@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/core/text.hpp"
-#include "lockstep/kernels/exp.hpp"
+#include "lockstep/kernels/elementary.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 

@@ -46,7 +46,7 @@ struct MeanLossMemory {
 
 /// The weighted mean of a loss over the rows: `MeanLoss{Huber{.delta = 2}}`. Without what
 /// regularisers and other parts add to the loss that is trained. The targets are those of the
-/// model's own loss.
+/// model's loss.
 /// Use: `MeanLoss<Huber>{}`. Keras: `MeanMetricWrapper`.
 template <class L>
 struct MeanLoss {

@@ -41,7 +41,6 @@
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/loops.hpp"
-#include "lockstep/training/named_arrays.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -360,7 +359,7 @@ class ModelVariables {
 
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without its own loop does not pay for
+/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for
 /// it.
 template <class Model>
 struct OnReplica;
@@ -569,7 +568,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Every other call, for its sentence.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
 
-  /// The single steps of this model on a replica of its strategy, for the program's own loops: a
+  /// The single steps of this model on a replica of its strategy, for the program's loops: a
   /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in
   /// fit, nor after the program has called the strategy's reconnect(): compile anew then (Error).
   auto& on(typename S::Replica& replica) {
@@ -637,7 +636,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
 
 namespace detail {
 
-/// What a program calls after compile, where it has no strategy: one of the model's own.
+/// What a program calls after compile, where it has no strategy: one of the model's.
 [[nodiscard]] inline std::unique_ptr<OneDeviceStrategy> own_strategy() {
   return std::make_unique<OneDeviceStrategy>();
 }
@@ -706,7 +705,7 @@ concept CompileParts =
 /// (ConfigurationError names the difference), and starts from the chief's seed and variables.
 ///
 /// Without a strategy, the model trains on one device. For prediction alone it needs neither loss
-/// nor optimizer, and for a loop of the program's own no loss, if its steps are given one:
+/// nor optimizer, and for a program's loop no loss, if its steps are given one:
 /// @code
 /// auto model = compile<Net>(loss, optimizer, metrics...);
 /// auto model = compile<Net>(strategy);

@@ -1,4 +1,4 @@
-// Loops of the program's own: Model::on, and what strategies have for them.
+// A program's loops: Model::on, and what strategies have for them.
 #pragma once
 
 #include <concepts>

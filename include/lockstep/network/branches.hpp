@@ -75,7 +75,7 @@ struct MergeCalls {
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements + branches.front().place.output.stride(samples);
 }
-/// Where the branches' own temporary memory begins, in elements.
+/// Where the branches' temporary memory begins, in elements.
 [[nodiscard]] constexpr std::size_t first_branch_temporary(std::span<const Branch> branches,
                                                            std::size_t samples) {
   return largest_branch_output(branches, samples) + branches.front().place.input.elements(samples);

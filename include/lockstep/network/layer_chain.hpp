@@ -206,7 +206,7 @@ struct LayersInARow {
   static constexpr bool adds_to_dy = Tables::template backward_calls<In, T, true>.size() > 1 &&
                                      keeps_dy<In, T>&& adds_to_dx<In, T>;
 
-  /// Elements: all inner activations, and the layers' own scratch.
+  /// Elements: all inner activations, and the layers' scratch.
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return container_scratch(Tables::template places<In>, samples);

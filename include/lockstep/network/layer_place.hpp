@@ -12,7 +12,7 @@
 #include "lockstep/layers/pass.hpp"
 
 // The container's scratch holds: the outputs of all layers but the last one, which writes to the
-// container's own output; the layers' scratch. Its temporary memory: two gradients between layers,
+// container's output; the layers' scratch. Its temporary memory: two gradients between layers,
 // used in turn; behind them that of the layer that runs.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {

@@ -1,4 +1,4 @@
-// What is done for every optimizer outside its own formula, as its options say.
+// What is done for every optimizer outside its formula, as its options say.
 #pragma once
 
 #include <fnmatch.h>

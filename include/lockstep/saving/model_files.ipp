@@ -375,9 +375,9 @@ void save(const Trainer<T>& trainer, const std::string& path) {
 
 template <class T>
 void load(Trainer<T>& trainer, const std::string& path) {
-  check_variables_are_here(trainer, "load");
+  trainer.check_variables_are_here("load");
   const std::vector<std::byte> bytes =
-      file_from_chief(trainer.strategy(), "load", path, checkpoint_check(state_bytes(trainer)));
+      file_from_chief(trainer.strategy(), "load", path, checkpoint_check(trainer.state_bytes()));
   naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
 }
 
@@ -431,9 +431,9 @@ void save_weights(const Trainer<T>& trainer, const std::string& path) {
 template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path) {
   check_weights_path("load_weights", path, true);
-  check_variables_are_here(trainer, "load_weights");
+  trainer.check_variables_are_here("load_weights");
   if (is_keras_file(path)) return (void)load_weights(trainer, path, LoadWeightsOptions{});
-  const std::uint64_t expected = state_bytes(trainer);
+  const std::uint64_t expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   naming_file("load_weights", path, [&] {
@@ -469,10 +469,10 @@ template <class T>
 LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                            const LoadWeightsOptions& options) {
   check_weights_path("load_weights", path, true);
-  check_variables_are_here(trainer, "load_weights");
+  trainer.check_variables_are_here("load_weights");
   const bool wants_optimizer = is_keras_file(path) && !options.by_name && !options.weights_only;
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
-  if (!options.by_name) expected = state_bytes(trainer);
+  if (!options.by_name) expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   LoadedWeights report;

@@ -87,7 +87,7 @@ class Inference {
 
 /// A trained model for inference, without loss, optimizer, metrics and strategy. Its variables stay
 /// as they are: any number of threads may call one object at once, and none waits for another. A
-/// call computes on its own thread alone.
+/// call computes on its thread alone.
 ///
 /// Outputs are those of Model::predict, bit for bit, on the same instruction set, but for layers
 /// that draw random numbers in inference. Calls with spans allocate nothing once there have been

@@ -36,3 +36,5 @@
 #include "lockstep/extra/records/tfrecord_file.ipp"
 #include "lockstep/extra/records/tfrecords.ipp"
 #include "lockstep/extra/tensorboard/tensorboard.ipp"
+#include "lockstep/extra/text/byte_pair_encoding.ipp"
+#include "lockstep/extra/text/text_vectorization.ipp"

@@ -1,4 +1,4 @@
-// ReplicaModel: the single steps of a model on one replica, for the program's own loops.
+// ReplicaModel: the single steps of a model on one replica, for a program's loops.
 #pragma once
 
 #include <concepts>
@@ -49,7 +49,7 @@ struct Gradients {
   double rows = 0;      ///< that count: samples or, where the output is a Sequence, tokens
 };
 
-/// What ReplicaModel::input_gradient gives: arrays of the model's own, until its next call.
+/// What ReplicaModel::input_gradient gives: arrays of the model, until its next call.
 template <class T = float>
 struct InputGradient {
   std::span<const double> losses;  ///< of each row
@@ -63,7 +63,7 @@ struct Parts;
 template <class T>
 class Updater;
 
-/// A program's own loss: a function as Loss::compute.
+/// A program's loss: a function as Loss::compute.
 template <class L, class T>
 concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
                                       std::span<double>, TensorView<T>>;
@@ -133,7 +133,7 @@ class ReplicaModel {
   ReplicaModel& operator=(const ReplicaModel&) = delete;
   ~ReplicaModel();
 
-  /// Where the program may write a batch of `samples` itself: views of the model's own memory for a
+  /// Where the program may write a batch of `samples` itself: views of the model's memory for a
   /// batch of that size. Their padding is anything: clear it, where a loop does not write it.
   [[nodiscard]] BatchViews<T> room(std::size_t samples);
 
@@ -181,7 +181,7 @@ class ReplicaModel {
                       TensorView<T> gradient) {
     with(loss, [&](const StepLoss& given) { input_gradient_of(batch, given, losses, gradient); });
   }
-  /// The same in arrays of the model's own.
+  /// The same in arrays of the model.
   template <class L>
   [[nodiscard]] InputGradient<T> input_gradient(const ReplicaBatch<T>& batch, const L& loss) {
     return with(loss, [&](const StepLoss& given) { return own_input_gradient(batch, given); });

@@ -89,7 +89,7 @@ template <class T>
 StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch,
                           const TrainStep* step = nullptr, MomentSink moments = {});
 
-// The parts of a step, for loops of one's own.
+// The parts of a step, for a program's loops.
 
 /// What the layers are told. `step` is given only for training.
 template <class T>

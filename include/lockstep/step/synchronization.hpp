@@ -35,7 +35,7 @@ struct DiLoCo {
 /// default in every step, which is the one way that gives the result of a single rank.
 ///
 /// With rounds, each rank of a strategy (a thread of MirroredStrategy too) trains on its own part
-/// of each global batch, and divides by its own rows. Between two meetings, ranks differ, and
+/// of each global batch, and divides by its rows. Between two meetings, ranks differ, and
 /// nothing is sent:
 ///
 /// - A round ends after `steps` steps, at the end of an epoch (whatever the number of steps), and

@@ -43,7 +43,7 @@ struct UpdateStep {
 /// strategy brings its own (RemoteVariables); verbose 2 shows its name. The training step knows
 /// none of them.
 ///
-/// In each step a rank calls, on its own thread:
+/// In each step a rank calls, on its thread:
 ///  1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the
 ///     status of this rank. Returns what backward shall tell.
 ///  2. `ready(count)`, during backward: the first `count` elements of the gradient arena are final

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "lockstep/kernels/sequence_layout.hpp"
+#include "lockstep/kernels/sequences.hpp"
 #include "lockstep/step/workspace.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {

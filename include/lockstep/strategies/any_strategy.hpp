@@ -131,10 +131,13 @@ class StrategyAdapter final : public AnyStrategy {
   [[nodiscard]] int worker_index() const override { return strategy_.worker_index(); }
   [[nodiscard]] int local_replicas() const override { return strategy_.local_replicas(); }
   void run(FunctionRef<void(AnyReplica&)> f) override {
-    strategy_.run([&](typename S::Replica& replica) {
-      AnyReplicaOf<typename S::Replica> any(replica);
-      f(any);
-    });
+    if constexpr (std::derived_from<typename S::Replica, AnyReplica>)
+      strategy_.run(f);
+    else
+      strategy_.run([&](typename S::Replica& replica) {
+        ReplicaAdapter any(replica);
+        f(any);
+      });
   }
 
   [[nodiscard]] std::string cluster_source() const override {

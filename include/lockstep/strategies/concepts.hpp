@@ -45,7 +45,7 @@ struct AnyReplicaFunction {
 ///     samples for each replica says `.batch(64 * strategy.num_replicas_in_sync())`.
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own
 ///     thread (the first on the caller's), and returns when all have returned. When one throws, the
-///     others are aborted and the first exception is thrown. The library's own strategies
+///     others are aborted and the first exception is thrown. The library's strategies
 ///     return what f returns as a PerReplica. A function that team_lead runs may call run() again;
 ///     elsewhere in f it throws an Error.
 /// Optional:

@@ -21,7 +21,7 @@ struct MirroredOptions {
   Pinning pinning = Pinning::automatic;
 };
 
-/// Trains on several threads, each with a replica of its own and a part of each batch. After a
+/// Trains on several threads, each with a replica and a part of each batch. After a
 /// failure that the program survives, it can be used again.
 ///
 /// One thread calls run() at a time.
@@ -43,15 +43,14 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   [[nodiscard]] bool is_running() const { return threads_.is_running(); }
 
   /// See Strategy.
+  void run(FunctionRef<void(Replica&)> f);
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
-    return detail::run_per_replica<Replica>(local_replicas(), f,
-                                            [this](auto& each) { run_each(each); });
+    return detail::run_per_replica<Replica>(
+        local_replicas(), f, [this](auto& each) { run(FunctionRef<void(Replica&)>(each)); });
   }
 
  private:
-  void run_each(FunctionRef<void(Replica&)> f);
-
   InProcessGroup group_;
   ReplicaThreads threads_;
   std::deque<Replica> replicas_;

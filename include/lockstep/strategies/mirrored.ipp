@@ -69,7 +69,7 @@ LOCKSTEP_INLINE MirroredStrategy::MirroredStrategy(const MirroredOptions& option
   detail::warn_of_unused_cluster();
 }
 
-LOCKSTEP_INLINE void MirroredStrategy::run_each(FunctionRef<void(Replica&)> f) {
+LOCKSTEP_INLINE void MirroredStrategy::run(FunctionRef<void(Replica&)> f) {
   const auto call = [&](int i) {
     f(replicas_[static_cast<std::size_t>(i)]);
     group_.depart(i);

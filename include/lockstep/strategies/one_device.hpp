@@ -7,6 +7,7 @@
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/own_loops.hpp"
@@ -30,13 +31,14 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
   [[nodiscard]] bool is_running() const { return threads_.is_running(); }
 
   /// See Strategy.
+  void run(FunctionRef<void(Replica&)> f) {
+    const auto no_others = [](int, std::string_view, ExitCode) {};
+    threads_.run([&](int) { f(replica_); }, no_others);
+  }
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
-    return detail::run_per_replica<Replica>(1, f, [this](auto& each) {
-      const auto call = [&](int) { each(replica_); };
-      const auto no_others = [](int, std::string_view, ExitCode) {};
-      threads_.run(call, no_others);
-    });
+    return detail::run_per_replica<Replica>(
+        1, f, [this](auto& each) { run(FunctionRef<void(Replica&)>(each)); });
   }
 
  private:

@@ -1,4 +1,4 @@
-// What strategies have for the program's own loops: distribute, and reduce.
+// What strategies have for a program's loops: distribute, and reduce.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ struct Distribute;
 
 }  // namespace detail
 
-/// A base of strategies, S among them. A program's own strategy may derive from it, too.
+/// A base of strategies, S among them. A program's strategy may derive from it, too.
 template <class S>
 class OwnLoops {
  public:

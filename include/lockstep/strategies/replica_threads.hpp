@@ -29,7 +29,7 @@ enum class Pinning : std::uint8_t {
 /// A fixed number of threads, made once; the first is the caller's own.
 ///
 /// `run` gives all of them a function. In it they may all call `lead`, in which the first thread
-/// runs a function of its own while the others wait. That function may call `run` again, in which
+/// runs another function while the others wait. That function may call `run` again, in which
 /// the waiting threads take part. So a model can be used while the same or another one is being
 /// trained.
 class ReplicaThreads {

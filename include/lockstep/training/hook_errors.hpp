@@ -1,4 +1,4 @@
-// Exceptions of a program's own callbacks, with the place where they were thrown.
+// Exceptions of a program's callbacks, with the place where they were thrown.
 #pragma once
 
 #include <exception>

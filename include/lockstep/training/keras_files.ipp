@@ -249,7 +249,8 @@ KerasSlots keras_slots_of(const Trainer<T>& model, const std::vector<std::string
   KerasSlots list(program.layout().variables, names, std::move(order), iterations);
   if (!is_whole || names.empty()) return list;
   if (model.variables().has_averages()) list.each_variable({{.slot = program.layout().slots}});
-  if (model.variables().accumulation_steps() > 1) list.each_variable({{.slot = slot_count(model)}});
+  if (model.variables().accumulation_steps() > 1)
+    list.each_variable({{.slot = model.slot_count()}});
   program.keras_slots(list);
   return list;
 }
@@ -282,7 +283,7 @@ KerasOptimizer keras_optimizer_of(const Trainer<T>& model, const TrainingState& 
                              : 0;
   for (const KerasSlot& slot : list.list()) {
     const std::size_t at = slot.slot * names.size() + slot.variable;
-    const bool is_accumulated = slot.slot == slot_count(model);
+    const bool is_accumulated = slot.slot == model.slot_count();
     KerasSlot to = slot;
     if (is_accumulated && saved.accumulated_steps == 0) to.part = KerasSlot::Part::unread;
     const bool is_ours = to.part != KerasSlot::Part::number && to.part != KerasSlot::Part::unread;
@@ -367,11 +368,11 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
   save_arrays(state.parameters, 0, trained_arrays(program, variables.parameters()));
   save_arrays(state.state, 0, untrained_arrays(program, model.workspace(0).state()));
   const Arena<T> zeros(program.layout().variables);
-  for (std::size_t slot = 0; slot < slot_count(model); ++slot)
+  for (std::size_t slot = 0; slot < model.slot_count(); ++slot)
     save_arrays(state.slots, slot * names.size(), trained_arrays(program, zeros));
   for (std::size_t i = 0; i < list.list().size(); ++i) {
     const KerasSlot& slot = list.list()[i];
-    if (slot.slot == slot_count(model)) continue;
+    if (slot.slot == model.slot_count()) continue;
     take_keras_array(slot, program.layout().variables[slot.variable],
                      found.variables[(has_rate ? 1 : 0) + i],
                      state.slots[slot.slot * names.size() + slot.variable]);

@@ -20,7 +20,6 @@
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/fit_part.hpp"
 #include "lockstep/training/history.hpp"
-#include "lockstep/training/named_arrays.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 

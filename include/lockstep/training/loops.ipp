@@ -108,10 +108,7 @@ AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept {
 }
 template <class T>
 void check_variables_are_here(const Trainer<T>& trainer, std::string_view call) {
-  if (trainer.remote() == nullptr || !trainer.remote()->are_in_fit()) return;
-  throw Error(concat({call,
-                      ": while fit trains with parameter servers, the variables are theirs: set "
-                      "them before the fit, in on_train_end, or after it"}));
+  trainer.check_variables_are_here(call);
 }
 template <class T>
 std::size_t replicas_of(const Trainer<T>& trainer) noexcept {

@@ -103,9 +103,6 @@ template <class T>
 ArrayList trained_arrays(const Program<T>& program, const Arena<T>& arena);
 template <class T>
 ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state);
-/// The optimizer's slots, averages, and the outer optimizer's.
-template <class T>
-std::size_t slot_count(const Trainer<T>& model) noexcept;
 
 }}}  // namespace lockstep::detail
 

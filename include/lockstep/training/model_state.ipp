@@ -163,20 +163,9 @@ ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state) {
                        state.slices());
 }
 
-/// Where the workers share out updates, the optimizer's slots that are spread over them.
-template <class T>
-std::size_t shared_slots(const Trainer<T>& model) noexcept {
-  return model.variables().shares_updates() ? model.program().layout().slots : 0;
-}
-
-template <class T>
-std::size_t slot_count(const Trainer<T>& model) noexcept {
-  return model.variables().slots().size() + shared_slots(model);
-}
-
 template <class T>
 const Arena<T>& whole_slot(const Trainer<T>& model, std::size_t number) {
-  const std::size_t shared = shared_slots(model);
+  const std::size_t shared = model.shared_slots();
   if (number >= shared) return model.variables().slots()[number - shared];
   if (!model.has_all_slots() || model.whole_slots().empty())
     throw Error(concat(
@@ -193,7 +182,7 @@ void load_slot(Trainer<T>& model, const TrainingState& saved, std::size_t number
   const Program<T>& program = model.program();
   Variables<T>& variables = model.variables();
   const std::size_t first = number * program.layout().variables.size();
-  const std::size_t shared = shared_slots(model);
+  const std::size_t shared = model.shared_slots();
   if (number >= shared)
     return load_arrays(saved.slots, first,
                        trained_arrays(program, variables.slots()[number - shared]), check_only);
@@ -215,7 +204,7 @@ bool is_elsewhere(const Trainer<T>& model) noexcept {
 template <class T>
 bool has_whole_state(const Trainer<T>& model) {
   return !is_elsewhere(model) &&
-         (shared_slots(model) == 0 || (model.has_all_slots() && !model.whole_slots().empty()));
+         (model.shared_slots() == 0 || (model.has_all_slots() && !model.whole_slots().empty()));
 }
 
 template <class T>
@@ -246,10 +235,10 @@ TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool bef
   saved.data_iteration = variables.next_pass;
   save_arrays(saved.parameters, 0, trained_arrays(program, variables.parameters()));
   const std::size_t count = program.layout().variables.size();
-  for (std::size_t i = 0; i < slot_count(model); ++i)
+  for (std::size_t i = 0; i < model.slot_count(); ++i)
     save_arrays(saved.slots, i * count, trained_arrays(program, whole_slot(model, i)),
                 concat({"/slot_", i}));
-  const std::size_t in_slots = slot_count(model) * count;
+  const std::size_t in_slots = model.slot_count() * count;
   const bool is_in_window = variables.accumulated_steps > 0;
   if (is_in_window)
     save_arrays(saved.slots, in_slots, trained_arrays(program, variables.accumulated()),
@@ -264,15 +253,7 @@ TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool bef
 
 template <class T>
 std::uint64_t state_bytes(const Trainer<T>& model) {
-  const Variables<T>& variables = model.variables();
-  const std::size_t trained = variables.parameters().values().size() * (1 + slot_count(model)) +
-                              variables.accumulated().values().size();
-  // Of a run on many ranks, too, that goes on with few.
-  const auto ranks =
-      std::max<std::size_t>(64, static_cast<std::size_t>(model.strategy().num_replicas_in_sync()));
-  const std::size_t own = variables.parameters().values().size() * ranks *
-                          (variables.own_slots() + (model.has_residuals() ? 1 : 0));
-  return (trained + own + model.workspace(0).state().values().size()) * sizeof(T);
+  return model.state_bytes();
 }
 
 template <class T>
@@ -287,20 +268,20 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
   const std::size_t count = program.layout().variables.size();
   const bool is_in_window =
       saved.accumulated_steps > 0 && !variables.accumulated().values().empty();
-  const std::size_t behind = (slot_count(model) + (is_in_window ? 1 : 0)) * count;
+  const std::size_t behind = (model.slot_count() + (is_in_window ? 1 : 0)) * count;
   if (saved.parameters.size() != count || !model.rank_state().fits(saved, behind))
     throw ConfigurationError(
         concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
                 saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
-                slot_count(model) * count, ": it belongs to another program"}));
+                model.slot_count() * count, ": it belongs to another program"}));
   for (const bool check_only : {true, false}) {
     for (std::size_t i = 0; i < model.replicas(); ++i)
       load_arrays(saved.state, 0, untrained_arrays(program, model.workspace(i).state()),
                   check_only);
     load_arrays(saved.parameters, 0, trained_arrays(program, variables.parameters()), check_only);
-    for (std::size_t i = 0; i < slot_count(model); ++i) load_slot(model, saved, i, check_only);
+    for (std::size_t i = 0; i < model.slot_count(); ++i) load_slot(model, saved, i, check_only);
     if (is_in_window)
-      load_arrays(saved.slots, slot_count(model) * count,
+      load_arrays(saved.slots, model.slot_count() * count,
                   trained_arrays(program, variables.accumulated()), check_only);
     model.rank_state().load(saved, behind, model.place(), model.workspace(0).residuals(),
                             check_only);

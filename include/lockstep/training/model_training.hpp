@@ -109,7 +109,7 @@ class ModelTraining final : public Training {
     return fit_ == nullptr ? save_state(trainer_, std::move(reused))
                            : fit_->state(std::move(reused));
   }
-  [[nodiscard]] std::uint64_t state_bytes() const override { return detail::state_bytes(trainer_); }
+  [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
 
   [[nodiscard]] std::vector<std::byte> parameters() const override {
     const auto trained = std::as_bytes(trainer_.variables().parameters().values());
@@ -122,7 +122,7 @@ class ModelTraining final : public Training {
   }
 
   void set_parameters(std::span<const std::byte> parameters) override {
-    check_variables_are_here(trainer_, "set_parameters");
+    trainer_.check_variables_are_here("set_parameters");
     const auto trained = std::as_writable_bytes(trainer_.variables().parameters().values());
     const std::size_t expected =
         trained.size() + std::as_bytes(trainer_.workspace(0).state().values()).size();

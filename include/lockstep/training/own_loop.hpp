@@ -1,4 +1,4 @@
-// What a Trainer gives to the program's own loops.
+// What a Trainer gives to a program's loops.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 [[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
                                           std::int64_t steps, int local_size);
 
-/// Called by all ranks, whatever their own verbosity: those of all, given this rank's.
+/// Called by all ranks, whatever their verbosity: those of all, given this rank's.
 [[nodiscard]] std::vector<RankTime> gather_rank_times(AnyCollective& collective,
                                                       Trace::Clock::duration whole,
                                                       Trace::Clock::duration in_collective);

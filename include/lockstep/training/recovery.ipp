@@ -221,7 +221,7 @@ void Recovery<T>::keep(bool is_whole) {
   else if (!trainer.is_state_spread() || (is_whole && fit_.is_chief() && trainer.has_all_slots()))
     keep_state(true);
   else if (fit_.is_chief() && read_backup_)  // what the one that is lost had to update is lost, too
-    pending_ = read_backup_(state_bytes(trainer));
+    pending_ = read_backup_(trainer.state_bytes());
   fit_.requests.leave_signals();
 }
 

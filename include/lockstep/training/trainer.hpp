@@ -30,7 +30,6 @@
 #include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_part.hpp"
-#include "lockstep/training/named_arrays.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -143,7 +142,7 @@ class RankState {
   RankState(const Program<T>& program, Variables<T>& variables, std::size_t replicas)
       : program_(program), variables_(variables), own_(replicas) {}
 
-  /// Called by each replica on its own thread, at first.
+  /// Called by each replica on its thread, at first.
   void start(std::size_t replica);
   /// The variables that a replica trains.
   [[nodiscard]] Variables<T>& variables(std::size_t replica) const noexcept {
@@ -235,11 +234,22 @@ class Trainer {
     if (remote_ && remote_->are_in_fit()) remote_->pull();
   }
 
+  /// See loops.hpp.
+  void check_variables_are_here(std::string_view call) const;
   /// Every variable in one replica, layer by layer, the trained ones before the others.
   [[nodiscard]] std::vector<NamedArray<T>> named_arrays(std::size_t replica) const;
 
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const;
+
+  /// Bytes of all arrays of a saved state.
+  [[nodiscard]] std::uint64_t state_bytes() const;
+  /// The optimizer's slots, averages, and the outer optimizer's.
+  [[nodiscard]] std::size_t slot_count() const noexcept;
+  /// Where the workers share out updates, the optimizer's slots that are spread over them.
+  [[nodiscard]] std::size_t shared_slots() const noexcept {
+    return variables_.shares_updates() ? program_.layout().slots : 0;
+  }
 
   // What a saved state needs from the other workers.
 
@@ -317,7 +327,7 @@ class Trainer {
   const std::shared_ptr<AnyStrategy> strategy_;
   Variables<T> variables_;
   const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
-  std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
+  std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's thread
   const std::optional<std::uint64_t> given_seed_;
   const int model_number_;  // 0 for one that is compiled in a callback
   RankState<T> rank_state_;

@@ -314,7 +314,42 @@ DistributedDataset<AnyDataset> Trainer<T>::distribute_training(const AnyDataset&
 
 template <class T>
 std::vector<NamedArray<T>> Trainer<T>::named_arrays(std::size_t replica) const {
-  return detail::named_arrays(program_, variables_.parameters(), workspace(replica).state());
+  ProgramNames names = program_.names();
+  std::vector<NamedArray<T>> arrays;
+  arrays.reserve(names.order.size());
+  for (const auto [is_trained, i] : names.order)
+    if (is_trained)
+      arrays.push_back({std::move(names.variables[i]), &program_.layout().variables[i],
+                        variables_.parameters().slices()[i]});
+    else
+      arrays.push_back({std::move(names.state_variables[i]), &program_.layout().state_variables[i],
+                        workspace(replica).state().slices()[i]});
+  return arrays;
+}
+
+template <class T>
+void Trainer<T>::check_variables_are_here(std::string_view call) const {
+  if (remote_ == nullptr || !remote_->are_in_fit()) return;
+  throw Error(concat({call,
+                      ": while fit trains with parameter servers, the variables are theirs: set "
+                      "them before the fit, in on_train_end, or after it"}));
+}
+
+template <class T>
+std::size_t Trainer<T>::slot_count() const noexcept {
+  return variables_.slots().size() + shared_slots();
+}
+
+template <class T>
+std::uint64_t Trainer<T>::state_bytes() const {
+  const std::size_t parameters = variables_.parameters().values().size();
+  const std::size_t trained =
+      parameters * (1 + slot_count()) + variables_.accumulated().values().size();
+  // Of a run on many ranks, too, that goes on with few.
+  const auto ranks =
+      std::max<std::size_t>(64, static_cast<std::size_t>(strategy_->num_replicas_in_sync()));
+  const std::size_t own = parameters * ranks * (variables_.own_slots() + (has_residuals() ? 1 : 0));
+  return (trained + own + workspace(0).state().values().size()) * sizeof(T);
 }
 
 template <class T>

@@ -1,4 +1,4 @@
-#include "lockstep/extra/parameter_server/updater.hpp"
+#include "lockstep/extra/parameter_server/served_fit.hpp"
 
 #include <doctest/doctest.h>
 

@@ -26,7 +26,7 @@ struct SegmentName {
 /// /dev/shm, and is gone with the last process that has it, however that one ends.
 class SharedSegment {
  public:
-  /// What belongs to the owner and comes before data(): the cookie, in a cache line of its own.
+  /// What belongs to the owner and comes before data(): the cookie, alone in its cache line.
   static constexpr std::size_t header_bytes = 64;
 
   SharedSegment() noexcept = default;

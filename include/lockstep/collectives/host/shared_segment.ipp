@@ -16,7 +16,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Hardened systems add seals of their own.
+/// Hardened systems add other seals.
 LOCKSTEP_INLINE bool is_sealed(int descriptor) {
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
   return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;

@@ -78,7 +78,7 @@ class HierarchicalGroup {
                     int ranks_on_host = 0, int worker = -1);
 
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
-  /// Makes the threads' own group usable again after a failure (the outer collective may not be).
+  /// Makes the threads' group usable again after a failure (the outer collective may not be).
   /// No member may be in an operation.
   void reset() noexcept { inner_.reset(); }
   /// See InProcessGroup.

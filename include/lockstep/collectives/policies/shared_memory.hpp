@@ -124,7 +124,7 @@ class SharedArrays {
 }  // namespace detail
 
 /// A CollectivePolicy for ranks that are processes of one machine, of one user, and in one process
-/// namespace (not in containers of their own). Every rank has a **home** in shared memory: a
+/// namespace (not in separate containers). Every rank has a **home** in shared memory: a
 /// counter of its arrivals, a description of the operation that it is in, and two staging areas
 /// that take turns. To **arrive** is to count up and to wait until all others have.
 ///

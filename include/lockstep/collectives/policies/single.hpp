@@ -13,7 +13,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// One rank, alone: a sum over one rank is the rank's own value.
+/// One rank, alone: a sum over one rank is the rank's value.
 ///
 /// Used by one thread.
 class Single {

@@ -279,9 +279,7 @@ class VoteTally {
   }
 
   [[nodiscard]] static std::string fault(int error) {
-    if (error == EBADMSG)
-      return "TLS refuses what has come: it was changed on the way, or not sent by the peer";
-    return std::generic_category().message(error);
+    return error == EBADMSG ? tls_refuses : std::generic_category().message(error);
   }
 
   [[nodiscard]] static std::string what_happened(const PeerEvidence& h) {
@@ -324,7 +322,7 @@ class VoteTally {
       if (more > 0 || count == most || text.size() + name.size() > longest)
         ++more;
       else
-        text += (count++ == 0 ? "; lost as well: " : ", ") + name;
+        text += (count++ == 0 ? lost_as_well : ", ") + name;
     }
     return more == 0 ? text : text + concat({" and ", more, " more"});
   }
@@ -336,14 +334,13 @@ class VoteTally {
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
     if (h.kind == PeerEvidence::Kind::narrow)
-      return {.reason =
-                  concat({"the network between ", first, " and ", second, loses_large_packets})};
+      return {.reason = network_between(first, second, loses_large_packets)};
     if (h.is_quiet())
-      return {.reason = concat({"the network between ", first, " and ", second,
-                                " is cut: ", names_[index(b)], " ", what_happened(h), ", as ",
-                                names_[index(a)], " hears it", others})};
-    return {.reason = concat({"the connection between ", first, " and ", second, " broke: ",
-                              h.detail != 0 ? fault(h.detail) : "it was closed", others})};
+      return {
+          .reason = network_between(
+              first, second, is_cut(names_[index(b)], what_happened(h), names_[index(a)], others))};
+    return {.reason = connection_broke(first, second, h.detail != 0 ? fault(h.detail) : was_closed,
+                                       others)};
   }
 
   int rank_;

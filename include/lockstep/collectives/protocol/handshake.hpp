@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/core/config.hpp"
@@ -23,9 +24,6 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 // A peer with TLS begins with a handshake record, or ends with an alert: their first bytes. It
 // knows from any plain words that this process has none.
 inline constexpr char first_of_alert = 21, first_of_handshake = 22;
-inline constexpr const char* speaks_tls_only =
-    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
-    "must be the same on all workers";
 
 /// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
 /// prefix of fixed size, whose fields keep their places in all versions of the protocol,
@@ -429,9 +427,7 @@ class Handshake {
   void take_answer(const std::string& message, Hello theirs) {
     const bool demands = theirs.version == mine_.version && theirs.is_bare();
     if (demands && theirs.authentication == Hello::Authentication::at_work) {
-      problem_ =
-          "is at work with the others, and has not noticed yet that it lost the one that had this "
-          "place";
+      problem_ = has_not_missed_its_worker;
       outcome_ = Outcome::at_work;
       return;
     }

@@ -101,15 +101,13 @@ class StartupRoster {
       if (!is_contact(other)) continue;
       if (p.connected) {
         if (is_silent(p, now))
-          result.push_back({other, concat({"is connected, but silent since ",
-                                           duration_cast<seconds>(now - p.heard).count(), " s"})});
+          result.push_back({other, is_silent_since(duration_cast<seconds>(now - p.heard))});
         continue;
       }
       std::string why = !p.problem.empty() ? p.problem
-                        : other < rank_    ? "no answer so far"
-                                           : "has not connected yet";
-      if (p.complainant >= 0)
-        why += concat({"; ", names_(p.complainant), " cannot reach it: ", p.complaint});
+                        : other < rank_    ? no_answer_so_far
+                                           : has_not_connected;
+      if (p.complainant >= 0) why += cannot_reach_it(names_(p.complainant), p.complaint);
       if (!p.turned_away.empty() && p.turned_away != p.problem)
         why += concat({"; before that it ", p.turned_away});
       result.push_back({other, std::move(why)});
@@ -119,10 +117,10 @@ class StartupRoster {
       const Peer& p = peer(other);
       if (p.ready) continue;
       if (waits_for_third(other))
-        result.push_back({p.waits_for, concat({names_(other), " waits for it",
-                                               complaint_of(other, p.waits_for)})});
+        result.push_back(
+            {p.waits_for, other_waits_for_it(names_(other), complaint_of(other, p.waits_for))});
       else
-        result.push_back({other, "is here, but not yet connected to all others"});
+        result.push_back({other, lacks_connections});
     }
     return result;
   }
@@ -194,9 +192,7 @@ class StartupRoster {
         others += concat({"; ", names_(other), ": ", why});
       }
     }
-    failure.reason +=
-        concat({others, complaint_of_this(), "; the workers must all be there within ",
-                timeout.count(), " ms (CommunicationOptions::startup_timeout)"});
+    failure.reason += others + complaint_of_this() + all_must_come(timeout);
     return failure;
   }
 
@@ -223,19 +219,16 @@ class StartupRoster {
     return rank;
   }
 
-  [[nodiscard]] std::string complaint_of(int complainant, int rank) const {
+  [[nodiscard]] std::string_view complaint_of(int complainant, int rank) const {
     const Peer& p = peer(rank);
-    return p.complainant == complainant ? concat({", which it cannot reach: ", p.complaint})
-                                        : std::string();
+    return p.complainant == complainant ? p.complaint : std::string_view();
   }
 
   [[nodiscard]] std::string complaint_of_this() const {
     const Peer& own = peer(rank_);
-    if (own.complainant == rank_)
-      return concat(
-          {"; of this worker's own address, ", names_.address(rank_), ": ", own.complaint});
+    if (own.complainant == rank_) return own_address_fails(names_.address(rank_), own.complaint);
     if (own.complainant < 0) return {};
-    return concat({"; ", names_(own.complainant), " cannot reach this worker: ", own.complaint});
+    return cannot_reach_this(names_(own.complainant), own.complaint);
   }
 
   template <class Condition>
@@ -583,7 +576,7 @@ class StartupAgreement {
     told_by_ = from;
     aborted_ = roster_.failed(
         value >= 0 && value < roster_.world() ? value : from,
-        message.text.empty() ? "gave up" : printable(message.text, ControlFrame::longest));
+        message.text.empty() ? gave_up : printable(message.text, ControlFrame::longest));
     aborted_->code = failure_code(message.frame.extra);
   }
 

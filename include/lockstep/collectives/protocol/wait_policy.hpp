@@ -204,10 +204,7 @@ class WaitPolicy {
 
   // What a rank that answers has said.
   [[nodiscard]] std::string state(const Peer& p) const {
-    std::string text = "is alive";
-    if (p.waits_for >= 0) text += " and waits for " + waiter_.names.shortly(p.waits_for);
-    if (!p.activity.empty()) text += concat({": ", p.activity});
-    return text;
+    return is_alive(p.waits_for >= 0 ? waiter_.names.shortly(p.waits_for) : "", p.activity);
   }
 
   [[nodiscard]] std::string report(const ControlChannel& control, int other, Milliseconds idle,
@@ -216,13 +213,11 @@ class WaitPolicy {
     const auto silence =
         std::chrono::duration_cast<std::chrono::seconds>(now - silent_since(control, other));
     const bool is_silent = !p.answered && silence.count() >= 1;
-    return concat({waiter_.names.shortly(waiter_.rank), " ", waiter_.doing, " waits since ",
-                   idle.count() / 1000, " s for ", waiter_.names(other), ", which ",
-                   is_silent ? concat({"has not answered for ", silence.count(), " s"}) : state(p),
-                   "; it counts as lost after ",
-                   duration_text(is_silent ? waiter_.timeout : waiter_.progress_limit),
-                   is_silent ? " (CommunicationOptions::timeout)"
-                             : " (CommunicationOptions::progress_timeout)"});
+    return concat({waits_since(concat({waiter_.names.shortly(waiter_.rank), " ", waiter_.doing}),
+                               idle, waiter_.names(other)),
+                   ", which ", is_silent ? has_not_answered(silence) : state(p),
+                   is_silent ? counts_as_lost(waiter_.timeout, "timeout")
+                             : counts_as_lost(waiter_.progress_limit, "progress_timeout")});
   }
 
   Waiter waiter_;

@@ -80,7 +80,7 @@ class GatheredMessages {
             bytes_};
   }
 
-  /// With this rank's own message in its place, fetches those of the others.
+  /// With this rank's message in its place, fetches those of the others.
   void exchange(RingTransfer transfer);
 
  private:

@@ -25,7 +25,7 @@ enum class RingHalf : std::uint8_t {
 
 /// Ranks stand in a circle; each sends to the next and receives from the previous one. Both streams
 /// have 2 (n - 1) **segments**, one for each group of blocks that passes (see Partition): in the
-/// first n - 1 the receiver adds its own values to partial sums, in the others it takes over
+/// first n - 1 the receiver adds its values to partial sums, in the others it takes over
 /// complete sums. Segment s of what a rank receives is segment s + 1 of what it sends. A segment's
 /// **pieces** are the blocks of its group; a status that goes along is the first piece of group 0,
 /// so that it is everywhere before most of the values are.
@@ -43,7 +43,7 @@ class RingRoute {
   [[nodiscard]] constexpr int segments() const noexcept {
     return (half_ == RingHalf::reduce_scatter ? 1 : 2) * (partition_.ranks() - 1);
   }
-  /// Whether this rank adds its own values to segment s of what it receives.
+  /// Whether this rank adds its values to segment s of what it receives.
   [[nodiscard]] constexpr bool is_reduced(int segment) const noexcept {
     return segment < partition_.ranks() - 1;
   }

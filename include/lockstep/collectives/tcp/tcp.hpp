@@ -39,13 +39,13 @@ class HostPipe;
 /// one or more (`options.connections`) for data. Of more ranks, only those have them whose distance
 /// is a power of two, round the circle one way or the other: all that Ring needs. A rank has then
 /// about 2 log2(ranks) **partners**; transfer() between others is an error. Control has a
-/// connection of its own, so that a report never waits behind data which no rank reads. The end of
+/// separate connection, so that a report never waits behind data which no rank reads. The end of
 /// a process shows at once on the connections to its partners; these tell theirs, and so on, so
 /// that all ranks know of it a few messages later, also when some of those on the way have failed
 /// themselves.
 ///
-/// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its
-/// own, which does nothing else, answers the others' questions: whether this rank lives, which rank
+/// Failure: each wait ends when a peer is lost, or when a rank reports a failure. Another thread,
+/// which does nothing else, answers the others' questions: whether this rank lives, which rank
 /// it waits for, and what it is doing (see ActivityBoard). A rank that does not answer for
 /// `options.timeout` is lost: its process is stopped, or the network is cut. A rank that answers
 /// may keep the others waiting until `options.progress_timeout`, in a slow callback for instance;

@@ -28,7 +28,7 @@ class InProcessShared;
 }  // namespace detail
 
 /// What the threads of a group share. An operation has two barriers. Before the first one, each
-/// thread says where its buffers are; between the two, each thread works on a slice of its own,
+/// thread says where its buffers are; between the two, each thread works on one slice,
 /// reading it from all buffers and writing the result into all of them: nothing is copied, and no
 /// two threads touch the same element.
 ///
@@ -104,7 +104,7 @@ class InProcess final : public AnyCollective {
   LOCKSTEP_INLINE_VIRTUAL void advance_reduce_scatter(std::size_t ready, TakeSums f) override;
 
   /// `patient`: while it is true, waiting for the others takes no time (they are kept by something
-  /// that has a deadline of its own).
+  /// that has another deadline).
   void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient);
   void broadcast(std::span<std::byte> bytes, int root) override { broadcast(bytes, root, nullptr); }
   LOCKSTEP_INLINE_VIRTUAL void all_gather(std::span<const std::byte> mine,

@@ -199,9 +199,8 @@ LOCKSTEP_INLINE unsigned InProcessShared::enter(int rank, const Slot& mine,
     if (slot(parity, other).call != slot(parity, 0).call) {
       abort({.failed_rank = rank_,
              .worker = worker_,
-             .reason = concat({"replicas are out of step: replica 0 is in ",
-                               to_string(slot(parity, 0).call), ", replica ", other, " in ",
-                               to_string(slot(parity, other).call)}),
+             .reason = replicas_out_of_step(to_string(slot(parity, 0).call), other,
+                                            to_string(slot(parity, other).call)),
              .code = ExitCode::failure});
       fail(mine.call.operation, begin);
     }
@@ -213,11 +212,11 @@ LOCKSTEP_INLINE void InProcessShared::report(int rank, Operation operation,
   const int missing = barrier_.first_missing();
   if (missing < 0 || barrier_.first_arrived() != rank) return;
   const Activity activity = board_->get();
-  log_line(concat(
-      {"replica ", rank, " ", in_operation(operation), " waits since ", waited.count() / 1000,
-       " s for replica ", missing, activity == Activity{} ? "" : "; this worker is in ",
-       activity == Activity{} ? std::string() : to_string(activity), "; it counts as lost after ",
-       duration_text(progress_limit_), " (CommunicationOptions::progress_timeout)"}));
+  log_line(
+      concat({waits_since(concat({"replica ", rank, " ", in_operation(operation)}), waited,
+                          concat({"replica ", missing})),
+              activity == Activity{} ? "" : concat({"; this worker is in ", to_string(activity)}),
+              counts_as_lost(progress_limit_, "progress_timeout")}));
 }
 
 LOCKSTEP_INLINE void InProcessShared::fail(Operation operation,

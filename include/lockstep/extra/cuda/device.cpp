@@ -153,7 +153,8 @@ void Cuda::replay(const cuda::GraphKey& key, FunctionRef<void()> f) {
   check(cudaGraphLaunch(found->graph, state_->stream), "cudaGraphLaunch");
 }
 
-#define LOCKSTEP_CUDA_INSTANCE(...) template void Cuda::launch(const cuda::__VA_ARGS__&);
+using namespace cuda;  // the list has their names alone
+#define LOCKSTEP_CUDA_INSTANCE(...) template void Cuda::launch(const __VA_ARGS__&);
 LOCKSTEP_CUDA_KERNELS(LOCKSTEP_CUDA_INSTANCE)
 
 }}  // namespace lockstep

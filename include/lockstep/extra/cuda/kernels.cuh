@@ -4,8 +4,13 @@
 
 #if defined(__CUDACC__)
 #define LOCKSTEP_DEVICE __host__ __device__ __forceinline__
+#define LOCKSTEP_UNROLL _Pragma("unroll")
+#define LOCKSTEP_PRAGMA(...) _Pragma(#__VA_ARGS__)
+#define LOCKSTEP_UNROLL_BY(n) LOCKSTEP_PRAGMA(unroll n)
 #else
 #define LOCKSTEP_DEVICE inline
+#define LOCKSTEP_UNROLL
+#define LOCKSTEP_UNROLL_BY(n)
 #endif
 
 #include <array>
@@ -27,13 +32,43 @@ namespace lockstep::cuda {
 using Index = unsigned long long;
 
 /// What tells the graphs of a device apart: what was recorded, and with which arrays and sizes.
-using GraphKey = std::array<Index, 8>;
+using GraphKey = std::array<Index, 10>;
 
 [[nodiscard]] LOCKSTEP_DEVICE constexpr unsigned divide_up(Index n, unsigned by) {
   return static_cast<unsigned>((n + by - 1) / by);
 }
 
+/// n / by: what fits 32 bits is divided three times faster.
+[[nodiscard]] LOCKSTEP_DEVICE Index divide(Index n, unsigned by) {
+  return n >> 32 == 0 ? static_cast<unsigned>(n) / by : n / by;
+}
+
 struct Nothing {};
+
+/// Calls f(i) for each i below `size`: the kernel of what needs no other thread. A thread has
+/// `PerThread` of them, which neighbours interleave.
+template <class F, unsigned PerThread = 1>
+struct Each {
+  F f;
+  Index size;
+
+  static constexpr unsigned threads = 256;
+  using Shared = Nothing;
+  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
+    return divide_up(size, threads * PerThread);
+  }
+  template <class Lane>
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
+    const Index first = static_cast<Index>(lane.block) * (threads * PerThread) + lane.thread;
+    LOCKSTEP_UNROLL
+    for (unsigned n = 0; n < PerThread; ++n)
+      if (first + n * threads < size) f(first + n * threads);
+  }
+};
+template <unsigned PerThread = 1, class Device, class F>
+void launch_each(Device& device, Index size, const F& f) {
+  device.launch(Each<F, PerThread>{f, size});
+}
 
 /// An activation whose gradient can be told from its value.
 enum class Function : unsigned char { linear, relu, sigmoid, tanh };
@@ -65,12 +100,63 @@ enum class Function : unsigned char { linear, relu, sigmoid, tanh };
 
 // --- products ---
 
+/// Where a row or a column of a matrix lies: an element is at the sum of its row's and its column's.
+struct Offset {
+  long long at;
+};
+
 /// What lies at data[row * row_step + column * column_step].
-struct Matrix {
-  const float* data;
+template <class T>
+struct MatrixOf {
+  T* data;
   Index row_step, column_step;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned row, unsigned column) const {
-    return data[row * row_step + column * column_step];
+  using Place = Offset;
+  [[nodiscard]] LOCKSTEP_DEVICE Place row(unsigned row) const {
+    return {static_cast<long long>(row * row_step)};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE Place column(unsigned column) const {
+    return {static_cast<long long>(column * column_step)};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE T& operator()(Place row, Place column) const {
+    return data[row.at + column.at];
+  }
+};
+using Matrix = MatrixOf<const float>;
+using Rows = MatrixOf<float>;
+
+/// y of a convolution as a matrix [filters][positions x samples].
+template <class T>
+struct FeaturesOf {
+  T* y;
+  unsigned filters, stride;
+  using Place = Offset;
+  [[nodiscard]] LOCKSTEP_DEVICE Place row(unsigned filter) const {
+    return {static_cast<long long>(filter) * stride};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE Place column(unsigned column) const {
+    return {static_cast<long long>(column / stride) * filters * stride + column % stride};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE T& operator()(Place row, Place column) const {
+    return y[row.at + column.at];
+  }
+};
+using Features = FeaturesOf<const float>;
+using FeatureRows = FeaturesOf<float>;
+
+/// A convolution's kernel as a matrix [channels][taps x filters], the last tap first.
+struct TransposedKernel {
+  const float* kernel;
+  unsigned channels, filters, taps;
+  using Place = Offset;
+  [[nodiscard]] LOCKSTEP_DEVICE Place row(unsigned channel) const {
+    return {static_cast<long long>(channel) * filters};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE Place column(unsigned tap_filter) const {
+    const unsigned tap = taps - 1 - tap_filter / filters;
+    return {static_cast<long long>(tap) * channels * filters + tap_filter % filters};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE float operator()(Place row, Place column) const {
+    return kernel[row.at + column.at];
   }
 };
 
@@ -84,112 +170,142 @@ struct Sliding {
   /// Where tap (ky, kx) of output position (oy, ox) reads; negative: outside.
   [[nodiscard]] LOCKSTEP_DEVICE long long pixel(unsigned oy, unsigned ox, unsigned ky,
                                                 unsigned kx) const {
-    const long long y = static_cast<long long>(oy) * stride_height + ky - pad_top;
-    const long long x = static_cast<long long>(ox) * stride_width + kx - pad_left;
-    return y < 0 || x < 0 || y >= height || x >= width ? -1 : y * width + x;
+    const int y = static_cast<int>(oy * stride_height + ky) - static_cast<int>(pad_top);
+    const int x = static_cast<int>(ox * stride_width + kx) - static_cast<int>(pad_left);
+    return y < 0 || x < 0 || y >= static_cast<int>(height) || x >= static_cast<int>(width)
+               ? -1
+               : static_cast<long long>(y) * width + x;
   }
+  /// The way of a gradient, with a stride of 1: from outputs to inputs, the last tap first.
+  [[nodiscard]] LOCKSTEP_DEVICE constexpr Sliding backward() const {
+    return {out_height,
+            out_width,
+            filters,
+            height,
+            width,
+            channels,
+            kernel_height,
+            kernel_width,
+            1,
+            1,
+            kernel_height - 1 - pad_top,
+            kernel_width - 1 - pad_left,
+            stride};
+  }
+};
+
+/// A row or a column of a matrix of windows: an offset, and a place in the image.
+struct PlaceInImage {
+  long long at;
+  int y, x;
 };
 
 /// x as a matrix [taps x channels][output positions x samples].
 struct Patches {
   Sliding s;
   const float* x;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned tap_channel, unsigned column) const {
-    const unsigned position = column / s.stride, sample = column % s.stride;
+  using Place = PlaceInImage;
+  [[nodiscard]] LOCKSTEP_DEVICE Place row(unsigned tap_channel) const {
     const unsigned tap = tap_channel / s.channels, channel = tap_channel % s.channels;
-    const long long pixel = s.pixel(position / s.out_width, position % s.out_width,
-                                    tap / s.kernel_width, tap % s.kernel_width);
-    return pixel < 0 ? 0
-                     : x[(static_cast<Index>(pixel) * s.channels + channel) * s.stride + sample];
+    return place(static_cast<int>(tap / s.kernel_width), static_cast<int>(tap % s.kernel_width),
+                 static_cast<Index>(channel) * s.stride);
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE Place column(unsigned column) const {
+    const unsigned position = column / s.stride;
+    return place(
+        static_cast<int>(position / s.out_width * s.stride_height) - static_cast<int>(s.pad_top),
+        static_cast<int>(position % s.out_width * s.stride_width) - static_cast<int>(s.pad_left),
+        column % s.stride);
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE float operator()(const Place& row, const Place& column) const {
+    const auto pixel_y = static_cast<unsigned>(row.y + column.y);  // huge where negative
+    const auto pixel_x = static_cast<unsigned>(row.x + column.x);
+    return pixel_y < s.height && pixel_x < s.width ? x[row.at + column.at] : 0;
+  }
+
+ private:
+  [[nodiscard]] LOCKSTEP_DEVICE Place place(int py, int px, Index inside) const {
+    const long long pixel = static_cast<long long>(py) * s.width + px;
+    return {pixel * s.channels * s.stride + static_cast<long long>(inside), py, px};
   }
 };
 
-/// The same, transposed.
-struct TransposedPatches {
-  Patches patches;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned column, unsigned tap_channel) const {
-    return patches(tap_channel, column);
-  }
-};
-
-/// y as a matrix [filters][positions x samples].
-struct Features {
-  const float* y;
-  unsigned filters, stride;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned filter, unsigned column) const {
-    return y[(static_cast<Index>(column / stride) * filters + filter) * stride + column % stride];
-  }
-};
-struct TransposedFeatures {
-  Features features;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned column, unsigned filter) const {
-    return features(filter, column);
-  }
-};
-
-/// What reaches an input pixel: dy as a matrix [taps x filters][input positions x samples].
+/// What reaches an input pixel: dy as a matrix [taps x filters][input positions x samples], the last
+/// tap first. For any stride; with 1 it is Patches of Sliding::backward.
 struct Scattered {
   Sliding s;
   const float* dy;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned tap_filter, unsigned column) const {
-    const unsigned position = column / s.stride, sample = column % s.stride;
-    const unsigned tap = tap_filter / s.filters, filter = tap_filter % s.filters;
-    const unsigned y = position / s.width + s.pad_top, x = position % s.width + s.pad_left;
-    const unsigned ky = tap / s.kernel_width, kx = tap % s.kernel_width;
-    if (y < ky || x < kx || (y - ky) % s.stride_height != 0 || (x - kx) % s.stride_width != 0)
-      return 0;
-    const unsigned oy = (y - ky) / s.stride_height, ox = (x - kx) / s.stride_width;
-    if (oy >= s.out_height || ox >= s.out_width) return 0;
-    return dy[((static_cast<Index>(oy) * s.out_width + ox) * s.filters + filter) * s.stride +
-              sample];
+  using Place = PlaceInImage;
+  [[nodiscard]] LOCKSTEP_DEVICE Place row(unsigned tap_filter) const {
+    const unsigned tap = s.kernel_height * s.kernel_width - 1 - tap_filter / s.filters;
+    return {static_cast<long long>(tap_filter % s.filters) * s.stride,
+            static_cast<int>(tap / s.kernel_width), static_cast<int>(tap % s.kernel_width)};
   }
-};
-/// The kernel as a matrix [channels][taps x filters].
-struct TransposedKernel {
-  const float* kernel;
-  unsigned channels, filters;
-  [[nodiscard]] LOCKSTEP_DEVICE float operator()(unsigned channel, unsigned tap_filter) const {
-    const unsigned tap = tap_filter / filters, filter = tap_filter % filters;
-    return kernel[(static_cast<Index>(tap) * channels + channel) * filters + filter];
+  [[nodiscard]] LOCKSTEP_DEVICE Place column(unsigned column) const {
+    const unsigned position = column / s.stride;
+    return {column % s.stride, static_cast<int>(position / s.width + s.pad_top),
+            static_cast<int>(position % s.width + s.pad_left)};
+  }
+  [[nodiscard]] LOCKSTEP_DEVICE float operator()(const Place& row, const Place& column) const {
+    const int from_y = column.y - row.y, from_x = column.x - row.x;
+    if (from_y < 0 || from_x < 0) return 0;
+    const unsigned oy = static_cast<unsigned>(from_y) / s.stride_height;
+    const unsigned ox = static_cast<unsigned>(from_x) / s.stride_width;
+    if (oy * s.stride_height != static_cast<unsigned>(from_y) ||
+        ox * s.stride_width != static_cast<unsigned>(from_x))
+      return 0;
+    if (oy >= s.out_height || ox >= s.out_width) return 0;
+    const Index position = static_cast<Index>(oy) * s.out_width + ox;
+    return dy[static_cast<long long>(position * s.filters * s.stride) + row.at + column.at];
   }
 };
 
-/// Where a product goes: function(value + bias[row]), or value alone.
-struct Rows {
-  float* data;
-  Index row_step, column_step;
-  const float* bias;
-  Function function;
-  LOCKSTEP_DEVICE void operator()(unsigned row, unsigned column, float value) const {
-    data[row * row_step + column * column_step] =
-        value_of(function, bias == nullptr ? value : value + bias[row]);
+/// Another matrix, transposed.
+template <class M>
+struct Transposed {
+  M matrix;
+  using Place = typename M::Place;
+  [[nodiscard]] LOCKSTEP_DEVICE Place row(unsigned row) const { return matrix.column(row); }
+  [[nodiscard]] LOCKSTEP_DEVICE Place column(unsigned column) const { return matrix.row(column); }
+  [[nodiscard]] LOCKSTEP_DEVICE float operator()(const Place& row, const Place& column) const {
+    return matrix(column, row);
   }
 };
-struct FeatureRows {
-  float* y;
-  unsigned filters, stride;
-  const float* bias;
-  Function function;
-  LOCKSTEP_DEVICE void operator()(unsigned filter, unsigned column, float value) const {
-    y[(static_cast<Index>(column / stride) * filters + filter) * stride + column % stride] =
-        value_of(function, bias == nullptr ? value : value + bias[filter]);
+
+/// Where a product goes: a matrix, function(value + bias[row]) or value alone.
+template <class M>
+struct Result {
+  M matrix;
+  const float* bias = nullptr;
+  Function function = Function::linear;
+
+  LOCKSTEP_DEVICE void operator()(unsigned row, const typename M::Place& column,
+                                  float value) const {
+    matrix(matrix.row(row), column) =
+        value_of(function, bias == nullptr ? value : value + bias[row]);
   }
 };
 
 /// C[rows x columns] = A[rows x inner] B[inner x columns]. `splits` parts of the inner extent are
 /// summed apart: then their sums go to `partial`, [splits][rows][columns], and SumOfParts follows.
 /// `ColumnsOfA`: neighbouring threads read neighbouring columns of A, else rows; RowsOfB likewise.
+/// A thread sums 8 x 8 elements, in two halves of a tile each way, so that what neighbouring
+/// threads read lies in different banks of the shared memory.
 template <class A, class B, class C, bool ColumnsOfA, bool RowsOfB>
 struct Product {
   A a;
   B b;
-  C c;
+  Result<C> c;
   unsigned rows, columns, inner, splits;
   float* partial;
 
-  static constexpr unsigned tile = 64, depth = 32, threads = 256, each = 4;
+  static constexpr unsigned tile = 64, depth = 16, threads = 64, each = 8;
   struct Shared {
+    /// Of A transposed and of B; in the end, of half of C.
     alignas(16) float a[depth][tile + 4], b[depth][tile + 4];
+    float c[tile / 2][tile + 1];
+    typename A::Place rows_of_a[tile], columns_of_a[depth];
+    typename B::Place columns_of_b[tile], rows_of_b[depth];
   };
 
   [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
@@ -200,83 +316,133 @@ struct Product {
   LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
     const unsigned column_tiles = divide_up(columns, tile), row_tiles = divide_up(rows, tile);
     const unsigned split = lane.block / (column_tiles * row_tiles);
-    const unsigned place = lane.block % (column_tiles * row_tiles);
-    const unsigned row0 = place / column_tiles * tile, column0 = place % column_tiles * tile;
+    const unsigned tile_index = lane.block % (column_tiles * row_tiles);
+    const unsigned row0 = tile_index / column_tiles * tile;
+    const unsigned column0 = tile_index % column_tiles * tile;
     const unsigned steps = divide_up(inner, depth);
     const unsigned begin = static_cast<unsigned>(static_cast<Index>(steps) * split / splits);
     const unsigned end = static_cast<unsigned>(static_cast<Index>(steps) * (split + 1) / splits);
-    const unsigned own_row = lane.thread / (tile / each) * each;
-    const unsigned own_column = lane.thread % (tile / each) * each;
-    constexpr unsigned loads = tile * depth / threads;
-    float next_a[loads], next_b[loads], sum[each][each] = {};
+    const unsigned own_row = lane.thread / (tile / each) * (each / 2);
+    const unsigned own_column = lane.thread % (tile / each) * (each / 2);
+    const unsigned own_k = lane.thread % depth, first = lane.thread / depth;
+    const typename A::Place row = a.row(row0 + lane.thread);
+    const typename B::Place column = b.column(column0 + lane.thread);
+    shared.rows_of_a[lane.thread] = row;
+    shared.columns_of_b[lane.thread] = column;
+    float next_a[depth], next_b[depth], sum[each * each] = {};
+    const auto find_places = [&](unsigned step) {
+      if (lane.thread >= depth) return;
+      shared.columns_of_a[lane.thread] = a.column(step * depth + lane.thread);
+      shared.rows_of_b[lane.thread] = b.row(step * depth + lane.thread);
+    };
     const auto load = [&](unsigned step) {
-      for (unsigned i = 0; i < loads; ++i) {
-        const unsigned at = lane.thread + i * threads, from = step * depth;
-        const unsigned ka = ColumnsOfA ? at % depth : at / tile;
-        const unsigned row = ColumnsOfA ? at / depth : at % tile;
-        const unsigned kb = RowsOfB ? at % depth : at / tile;
-        const unsigned column = RowsOfB ? at / depth : at % tile;
-        next_a[i] = row0 + row < rows && from + ka < inner ? a(row0 + row, from + ka) : 0;
-        next_b[i] =
-            column0 + column < columns && from + kb < inner ? b(from + kb, column0 + column) : 0;
+      const unsigned left = inner - step * depth;
+      LOCKSTEP_UNROLL
+      for (unsigned i = 0; i < depth; ++i) {
+        const unsigned other = first + i * (threads / depth);
+        if (ColumnsOfA)
+          next_a[i] = row0 + other < rows && own_k < left
+                          ? a(shared.rows_of_a[other], shared.columns_of_a[own_k])
+                          : 0;
+        else
+          next_a[i] = row0 + lane.thread < rows && i < left ? a(row, shared.columns_of_a[i]) : 0;
+        if (RowsOfB)
+          next_b[i] = column0 + other < columns && own_k < left
+                          ? b(shared.rows_of_b[own_k], shared.columns_of_b[other])
+                          : 0;
+        else
+          next_b[i] =
+              column0 + lane.thread < columns && i < left ? b(shared.rows_of_b[i], column) : 0;
       }
     };
-    if (begin < end) load(begin);
-    for (unsigned step = begin; step < end; ++step) {
-      for (unsigned i = 0; i < loads; ++i) {
-        const unsigned at = lane.thread + i * threads;
-        if (ColumnsOfA)
-          shared.a[at % depth][at / depth] = next_a[i];
-        else
-          shared.a[at / tile][at % tile] = next_a[i];
-        if (RowsOfB)
-          shared.b[at % depth][at / depth] = next_b[i];
-        else
-          shared.b[at / tile][at % tile] = next_b[i];
-      }
+    find_places(begin);
+    for (unsigned step = begin;; ++step) {  // loads a step while it multiplies the one before
       lane.barrier();
-      if (step + 1 < end) load(step + 1);
-      for (unsigned k = 0; k < depth; ++k) {
+      if (step < end) load(step);
+      LOCKSTEP_UNROLL_BY(4)  // all of it would not fit the cache of instructions
+      for (unsigned k = step == begin ? depth : 0; k < depth; ++k) {
         float x[each], y[each];
-        for (unsigned i = 0; i < each; ++i) x[i] = shared.a[k][own_row + i];
-        for (unsigned j = 0; j < each; ++j) y[j] = shared.b[k][own_column + j];
-        for (unsigned i = 0; i < each; ++i)
-          for (unsigned j = 0; j < each; ++j) sum[i][j] = fmaf(x[i], y[j], sum[i][j]);
+        LOCKSTEP_UNROLL
+        for (unsigned i = 0; i < each; ++i) {
+          x[i] = shared.a[k][own_row + half(i)];
+          y[i] = shared.b[k][own_column + half(i)];
+        }
+        LOCKSTEP_UNROLL
+        for (unsigned n = 0; n < each * each; ++n) sum[n] = fmaf(x[n / each], y[n % each], sum[n]);
       }
+      if (step >= end) break;
+      lane.barrier();
+      LOCKSTEP_UNROLL
+      for (unsigned i = 0; i < depth; ++i) {
+        const unsigned other = first + i * (threads / depth);
+        shared.a[ColumnsOfA ? own_k : i][ColumnsOfA ? other : lane.thread] = next_a[i];
+        shared.b[RowsOfB ? own_k : i][RowsOfB ? other : lane.thread] = next_b[i];
+      }
+      find_places(step + 1);
+    }
+    // Each thread writes a column, so that neighbours write what lies side by side.
+    const unsigned to_column = column0 + lane.thread;
+    const typename C::Place to = c.matrix.column(to_column);
+    LOCKSTEP_UNROLL
+    for (unsigned from = 0; from < each; from += each / 2) {
+      LOCKSTEP_UNROLL
+      for (unsigned n = 0; n < each / 2 * each; ++n)
+        shared.c[own_row + n / each][own_column + half(n % each)] = sum[from * each + n];
+      lane.barrier();
+      const unsigned first_row = row0 + half(from);
+      LOCKSTEP_UNROLL_BY(1)
+      for (unsigned i = 0; i < tile / 2; ++i)
+        if (first_row + i < rows && to_column < columns)
+          write(split, first_row + i, to_column, to, shared.c[i][lane.thread]);
       lane.barrier();
     }
-    for (unsigned i = 0; i < each; ++i)
-      for (unsigned j = 0; j < each; ++j) {
-        const unsigned row = row0 + own_row + i, column = column0 + own_column + j;
-        if (row >= rows || column >= columns) continue;
-        if (splits == 1)
-          c(row, column, sum[i][j]);
-        else
-          partial[(static_cast<Index>(split) * rows + row) * columns + column] = sum[i][j];
-      }
+  }
+
+ private:
+  /// Of the i-th row or column of a thread.
+  [[nodiscard]] LOCKSTEP_DEVICE static constexpr unsigned half(unsigned i) {
+    return i / (each / 2) * (tile / 2) + i % (each / 2);
+  }
+  LOCKSTEP_DEVICE void write(unsigned split, unsigned row, unsigned column,
+                             const typename C::Place& place, float value) const {
+    if (splits > 1)
+      partial[(static_cast<Index>(split) * rows + row) * columns + column] = value;
+    else
+      c(row, place, value);
   }
 };
 
-/// The sums of a Product in parts become C.
+/// The sums of a Product in parts become C. `lanes` threads share the parts of an element.
 template <class C>
 struct SumOfParts {
-  C c;
+  Result<C> c;
   unsigned rows, columns, parts;
   const float* partial;
+  unsigned lanes;  ///< a power of two, at most `threads`
 
   static constexpr unsigned threads = 256;
-  using Shared = Nothing;
+  struct Shared {
+    float sums[threads];
+  };
   [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
-    return divide_up(static_cast<Index>(rows) * columns, threads);
+    return divide_up(static_cast<Index>(rows) * columns, threads / lanes);
   }
   template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
+  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
     const Index size = static_cast<Index>(rows) * columns;
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (at >= size) return;
+    const unsigned elements = threads / lanes;
+    const Index at = static_cast<Index>(lane.block) * elements + lane.thread % elements;
     float sum = 0;
-    for (unsigned part = 0; part < parts; ++part) sum += partial[part * size + at];
-    c(static_cast<unsigned>(at / columns), static_cast<unsigned>(at % columns), sum);
+    if (at < size)
+      for (unsigned part = lane.thread / elements; part < parts; part += lanes)
+        sum += partial[part * size + at];
+    shared.sums[lane.thread] = sum;
+    lane.barrier();
+    if (lane.thread >= elements || at >= size) return;
+    for (unsigned other = 1; other < lanes; ++other)
+      sum += shared.sums[other * elements + lane.thread];
+    const auto row = static_cast<unsigned>(divide(at, columns));
+    c(row, c.matrix.column(static_cast<unsigned>(at - row * Index{columns})), sum);
   }
 };
 
@@ -340,32 +506,16 @@ struct Activate {
   Function function;
   const float* x;
   float* y;
-  Index size;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (at < size) y[at] = value_of(function, x[at]);
-  }
+  LOCKSTEP_DEVICE void operator()(Index at) const { y[at] = value_of(function, x[at]); }
 };
 /// dx = the gradient of y = function(x).
 struct ActivateGradient {
   Function function;
   const float *y, *dy;
   float* dx;
-  Index size;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (at < size) dx[at] = gradient_of(function, dy[at], y[at]);
-  }
+  LOCKSTEP_DEVICE void operator()(Index at) const { dx[at] = gradient_of(function, dy[at], y[at]); }
 };
 
 // --- pooling ---
@@ -377,19 +527,10 @@ struct Pool {
   const float* x;
   float* y;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
-    return divide_up(static_cast<Index>(s.out_height) * s.out_width * s.channels * s.stride,
-                     threads);
-  }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
+  LOCKSTEP_DEVICE void operator()(Index at) const {
     const Index row = static_cast<Index>(s.channels) * s.stride;
-    if (at >= static_cast<Index>(s.out_height) * s.out_width * row) return;
-    const unsigned position = static_cast<unsigned>(at / row);
-    y[at] = window(position / s.out_width, position % s.out_width, at % row).result();
+    const auto position = static_cast<unsigned>(divide(at, static_cast<unsigned>(row)));
+    y[at] = window(position / s.out_width, position % s.out_width, at - position * row).result();
   }
 
   struct Window {
@@ -430,19 +571,11 @@ struct PoolGradient {
   const float* dy;
   float* dx;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
+  LOCKSTEP_DEVICE void operator()(Index at) const {
     const Sliding& s = pool.s;
-    return divide_up(static_cast<Index>(s.height) * s.width * s.channels * s.stride, threads);
-  }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Sliding& s = pool.s;
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
     const Index row = static_cast<Index>(s.channels) * s.stride;
-    if (at >= static_cast<Index>(s.height) * s.width * row) return;
-    const unsigned position = static_cast<unsigned>(at / row);
+    const auto position = static_cast<unsigned>(divide(at, static_cast<unsigned>(row)));
+    const Index column = at - position * row;
     const unsigned y = position / s.width + s.pad_top, x = position % s.width + s.pad_left;
     float sum = 0;
     const unsigned first_oy =
@@ -451,8 +584,8 @@ struct PoolGradient {
         x < s.kernel_width ? 0 : divide_up(x - s.kernel_width + 1, s.stride_width);
     for (unsigned oy = first_oy; oy < s.out_height && oy * s.stride_height <= y; ++oy)
       for (unsigned ox = first_ox; ox < s.out_width && ox * s.stride_width <= x; ++ox) {
-        const auto window = pool.window(oy, ox, at % row);
-        const float gradient = dy[(static_cast<Index>(oy) * s.out_width + ox) * row + at % row];
+        const auto window = pool.window(oy, ox, column);
+        const float gradient = dy[(static_cast<Index>(oy) * s.out_width + ox) * row + column];
         if (!Max)
           sum += gradient / static_cast<float>(window.count);
         else if (window.first == static_cast<long long>(position))
@@ -478,8 +611,9 @@ struct Channels {
     const Index begin = static_cast<Index>(pixels) * part / parts;
     const Index end = static_cast<Index>(pixels) * (part + 1) / parts;
     for (Index i = begin * row + lane.thread; i < end * row; i += Threads) {
-      const unsigned sample = static_cast<unsigned>(i % row);
-      f((i / row * channels + channel(lane.block)) * stride + sample, sample < samples);
+      const Index pixel = divide(i, row);
+      const auto sample = static_cast<unsigned>(i - pixel * row);
+      f((pixel * channels + channel(lane.block)) * stride + sample, sample < samples);
     }
   }
   /// How many elements that count a block has.
@@ -529,48 +663,38 @@ struct Normalize {
   Function function;
 
   static constexpr unsigned threads = 256;
-  struct Shared {
-    float middle, scale, offset;
-  };
+  using Shared = SumsOf<threads, double>;
   [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return s.blocks(); }
   template <class Lane>
   LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
-    if (lane.thread == 0) prepare(lane.block, shared);
-    lane.barrier();
-    s.each<threads>(lane, true, [&](Index at, bool counts) {
-      y[at] =
-          counts ? value_of(function, fmaf(x[at] - shared.middle, shared.scale, shared.offset)) : 0;
-    });
-  }
-
-  LOCKSTEP_DEVICE void prepare(unsigned block, Shared& shared) const {
-    const unsigned c = s.channel(block);
-    double center = 0, squares = 0, count = 0;
-    if (sums == nullptr) {
+    const unsigned c = s.channel(lane.block);
+    double center = 0, variance = 0;
+    const double count = static_cast<double>(static_cast<Index>(s.pixels) * s.samples);
+    if (sums != nullptr) {
+      const bool has_part = lane.thread < s.parts;
+      const double* part = sums + 2 * (static_cast<Index>(lane.thread) * s.channels + c);
+      const double of_part = has_part ? s.count(lane.thread) : 0;
+      center = shared(lane, has_part ? part[0] * of_part : 0) / count;
+      const double apart = has_part ? part[0] - center : 0;
+      variance = shared(lane, has_part ? part[1] + apart * apart * of_part : 0) / count;
+    } else {
       center = static_cast<double>(moving_mean[c]);
-      squares = static_cast<double>(moving_variance[c]);
-      count = 1;
+      variance = static_cast<double>(moving_variance[c]);
     }
-    for (unsigned part = 0; sums != nullptr && part < s.parts; ++part) {
-      const double* of_part = sums + 2 * (static_cast<Index>(part) * s.channels + c);
-      const double more = s.count(part), apart = of_part[0] - center, all = count + more;
-      if (more == 0) continue;
-      squares += of_part[1] + apart * apart * count * more / all;
-      center += apart * more / all;
-      count = all;
-    }
-    const double variance = squares / count;
-    shared.middle = static_cast<float>(center);
-    const float factor = static_cast<float>(1 / sqrt(variance + epsilon));
-    shared.scale = gamma == nullptr ? factor : factor * gamma[c];
-    shared.offset = beta == nullptr ? 0 : beta[c];
-    if (block >= s.channels) return;  // the first part writes
-    mean[c] = shared.middle;
+    const auto middle = static_cast<float>(center);
+    const auto factor = static_cast<float>(1 / sqrt(variance + epsilon));
+    const float scale = gamma == nullptr ? factor : factor * gamma[c];
+    const float offset = beta == nullptr ? 0 : beta[c];
+    s.each<threads>(lane, true, [&](Index at, bool counts) {
+      y[at] = counts ? value_of(function, fmaf(x[at] - middle, scale, offset)) : 0;
+    });
+    if (lane.block >= s.channels || lane.thread != 0) return;  // the first part writes
+    mean[c] = middle;
     inverse[c] = factor;
     if (sums == nullptr) return;
-    const double spread = corrects_variance && count > 1 ? squares / (count - 1) : variance;
     move(moving_mean[c], center);
-    move(moving_variance[c], spread);
+    move(moving_variance[c],
+         corrects_variance && count > 1 ? variance * (count / (count - 1)) : variance);
   }
   LOCKSTEP_DEVICE void move(float& moving, double value) const {
     const double before = static_cast<double>(moving);
@@ -614,37 +738,30 @@ struct NormalizeGradient {
   Function function;
 
   static constexpr unsigned threads = 256;
-  struct Shared {
-    float factor, slope, rest;
-  };
+  using Shared = SumsOf<threads, double>;
   [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return s.blocks(); }
   template <class Lane>
   LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared& shared) const {
     const unsigned c = s.channel(lane.block);
-    if (lane.thread == 0) prepare(c, lane.block < s.channels, shared);
-    lane.barrier();
-    if (dx == nullptr) return;
-    s.each<threads>(lane, true, [&](Index at, bool counts) {
-      const float gradient = gradient_of(function, dy[at], y[at]);
-      dx[at] =
-          counts ? gradient * shared.factor + ((x[at] - mean[c]) * shared.slope + shared.rest) : 0;
-    });
-  }
-
-  LOCKSTEP_DEVICE void prepare(unsigned c, bool writes, Shared& shared) const {
-    double sum = 0, product = 0;
-    for (unsigned part = 0; part < s.parts; ++part) {
-      sum += sums[2 * (static_cast<Index>(part) * s.channels + c)];
-      product += sums[2 * (static_cast<Index>(part) * s.channels + c) + 1];
-    }
+    const bool has_part = lane.thread < s.parts;
+    const double* part = sums + 2 * (static_cast<Index>(lane.thread) * s.channels + c);
+    const double sum = shared(lane, has_part ? part[0] : 0);
+    const double product = shared(lane, has_part ? part[1] : 0);
     const double one = s.samples > 0 ? static_cast<double>(inverse[c]) : 0;  // else none was kept
+    if (lane.block < s.channels && lane.thread == 0) {
+      if (d_gamma != nullptr) d_gamma[c] = static_cast<float>(product * one);
+      if (d_beta != nullptr) d_beta[c] = static_cast<float>(sum);
+    }
+    if (dx == nullptr) return;
     const double scale = one * (gamma == nullptr ? 1 : static_cast<double>(gamma[c]));
     const double count = static_cast<double>(static_cast<Index>(s.pixels) * s.samples);
-    shared.factor = static_cast<float>(scale);
-    shared.rest = static_cast<float>(-scale * sum / count);
-    shared.slope = static_cast<float>(-scale * product / count * one * one);
-    if (writes && d_gamma != nullptr) d_gamma[c] = static_cast<float>(product * one);
-    if (writes && d_beta != nullptr) d_beta[c] = static_cast<float>(sum);
+    const auto factor = static_cast<float>(scale);
+    const auto rest = static_cast<float>(-scale * sum / count);
+    const auto slope = static_cast<float>(-scale * product / count * one * one);
+    s.each<threads>(lane, true, [&](Index at, bool counts) {
+      const float gradient = gradient_of(function, dy[at], y[at]);
+      dx[at] = counts ? gradient * factor + ((x[at] - mean[c]) * slope + rest) : 0;
+    });
   }
 };
 
@@ -679,8 +796,7 @@ struct StepInput {
   Index seed, step, samples[1];
 };
 
-/// mask = 0 with a probability, else `scale`; y = x * mask. Each thread draws four features of a
-/// sample.
+/// mask = 0 with a probability, else `scale`; y = x * mask, for four features of a sample at once.
 struct Drop {
   const StepInput* step;
   Index layer, threshold;
@@ -689,17 +805,9 @@ struct Drop {
   const float* x;
   float *mask, *y;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const {
-    return divide_up(static_cast<Index>(divide_up(features, 4)) * stride, threads);
-  }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
-    const unsigned sample = static_cast<unsigned>(at % stride);
-    const unsigned block = static_cast<unsigned>(at / stride);
-    if (block >= divide_up(features, 4)) return;
+  LOCKSTEP_DEVICE void operator()(Index at) const {
+    const auto block = static_cast<unsigned>(divide(at, stride));
+    const auto sample = static_cast<unsigned>(at - Index{block} * stride);
     Index key = 0;
     if (sample < samples)
       key = fold_in(fold_in(fold_in(step->seed, step->step), layer), step->samples[sample]);
@@ -715,16 +823,8 @@ struct Drop {
 struct Multiply {
   const float *a, *b;
   float* y;
-  Index size;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index at = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (at < size) y[at] = a[at] * b[at];
-  }
+  LOCKSTEP_DEVICE void operator()(Index at) const { y[at] = a[at] * b[at]; }
 };
 
 // --- optimizers: formulas as in lockstep/optimizers ---
@@ -743,15 +843,8 @@ struct SgdUpdate {
   ScaledGradient gradient;
   float *parameters, *momentum;  ///< momentum: null without one
   float rate, keep, kept, by_momentum, by_move;
-  Index size;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index i = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (i >= size) return;
+  LOCKSTEP_DEVICE void operator()(Index i) const {
     const float move = rate * gradient(i);
     if (momentum == nullptr) {
       parameters[i] = keep * parameters[i] - move;
@@ -766,15 +859,8 @@ struct AdamUpdate {
   ScaledGradient gradient;
   float *parameters, *first, *second, *largest;  ///< largest: null without amsgrad
   float rate, keep, new_first, new_second, epsilon;
-  Index size;
 
-  static constexpr unsigned threads = 256;
-  using Shared = Nothing;
-  [[nodiscard]] LOCKSTEP_DEVICE Index blocks() const { return divide_up(size, threads); }
-  template <class Lane>
-  LOCKSTEP_DEVICE void operator()(const Lane& lane, Shared&) const {
-    const Index i = static_cast<Index>(lane.block) * threads + lane.thread;
-    if (i >= size) return;
+  LOCKSTEP_DEVICE void operator()(Index i) const {
     const float g = gradient(i);
     const float m = first[i] += new_first * (g - first[i]);
     float v = second[i] += new_second * (g * g - second[i]);
@@ -785,25 +871,25 @@ struct AdamUpdate {
 
 // --- all kernels, for the library that compiles them ---
 
+template <class Optimizer>
+using Update = Each<Optimizer, 4>;
 using DenseForward = Product<Matrix, Matrix, Rows, false, false>;
 using DenseWeights = Product<Matrix, Matrix, Rows, true, true>;
 using DenseInput = Product<Matrix, Matrix, Rows, true, false>;
 using DenseSum = SumOfParts<Rows>;
 using ConvolutionForward = Product<Matrix, Patches, FeatureRows, false, false>;
-using ConvolutionWeights = Product<Patches, TransposedFeatures, Rows, true, true>;
-using ConvolutionInput = Product<TransposedKernel, Scattered, FeatureRows, true, false>;
+using ConvolutionWeights = Product<Patches, Transposed<Features>, Rows, true, true>;
+using ConvolutionInput = Product<TransposedKernel, Patches, FeatureRows, true, false>;
+using StridedConvolutionInput = Product<TransposedKernel, Scattered, FeatureRows, true, false>;
 using ConvolutionSum = SumOfParts<FeatureRows>;
-using MaxPool = Pool<true>;
-using AveragePool = Pool<false>;
-using MaxPoolGradient = PoolGradient<true>;
-using AveragePoolGradient = PoolGradient<false>;
 
 }  // namespace lockstep::cuda
 
 /// Calls f(kernel type) for each.
 #define LOCKSTEP_CUDA_KERNELS(f)                                                                   \
   f(DenseForward) f(DenseWeights) f(DenseInput) f(DenseSum) f(ConvolutionForward)                  \
-      f(ConvolutionWeights) f(ConvolutionInput) f(ConvolutionSum) f(ActivationGradient)            \
-          f(Activate) f(ActivateGradient) f(MaxPool) f(AveragePool) f(MaxPoolGradient)             \
-              f(AveragePoolGradient) f(Moments) f(Normalize) f(NormalizeSums) f(NormalizeGradient) \
-                  f(Drop) f(Multiply) f(SgdUpdate) f(AdamUpdate)
+      f(ConvolutionWeights) f(ConvolutionInput) f(StridedConvolutionInput) f(ConvolutionSum)       \
+          f(ActivationGradient) f(Moments) f(Normalize) f(NormalizeSums) f(NormalizeGradient)      \
+              f(Each<Activate>) f(Each<ActivateGradient>) f(Each<Pool<true>>) f(Each<Pool<false>>) \
+                  f(Each<PoolGradient<true>>) f(Each<PoolGradient<false>>) f(Each<Drop>)           \
+                      f(Each<Multiply>) f(Update<SgdUpdate>) f(Update<AdamUpdate>)

@@ -66,7 +66,7 @@ inline constexpr cuda::Function device_function = DeviceFunction<A>::value;
 
 /// In so many parts a product sums its inner extent, that there are enough blocks for a GPU.
 constexpr unsigned product_splits(std::size_t rows, std::size_t columns, std::size_t inner) {
-  constexpr std::size_t wanted = 264, least_inner = 64;
+  constexpr std::size_t wanted = 264, least_inner = 32;
   const std::size_t tiles = cuda::divide_up(rows, 64) * std::size_t{cuda::divide_up(columns, 64)};
   const std::size_t most = std::max<std::size_t>(1, inner / least_inner);
   return static_cast<unsigned>(
@@ -79,13 +79,19 @@ constexpr std::size_t product_scratch(std::size_t rows, std::size_t columns, std
   return splits == 1 ? 0 : splits * rows * columns;
 }
 
+template <class Device, class C>
+void sum_parts_on(Device& device, unsigned rows, unsigned columns, unsigned parts,
+                  const cuda::Result<C>& c, const float* partial) {
+  device.launch(cuda::SumOfParts<C>{c, rows, columns, parts, partial, parts < 16 ? 1u : 16u});
+}
+
 template <class Product, class Device, class A, class B, class C>
 void multiply_on(Device& device, std::size_t rows, std::size_t columns, std::size_t inner, A a, B b,
-                 C c, float* partial) {
+                 cuda::Result<C> c, float* partial) {
   const unsigned m = static_cast<unsigned>(rows), n = static_cast<unsigned>(columns);
   const unsigned splits = product_splits(rows, columns, inner);
   device.launch(Product{a, b, c, m, n, static_cast<unsigned>(inner), splits, partial});
-  if (splits > 1) device.launch(cuda::SumOfParts<C>{c, m, n, splits, partial});
+  if (splits > 1) sum_parts_on(device, m, n, splits, c, partial);
 }
 
 /// In so many parts the gradient of a bias is summed.
@@ -107,8 +113,7 @@ void activation_and_bias(Device& device, cuda::Function function, const float* y
   device.launch(cuda::ActivationGradient{function, y, dy, sums, static_cast<unsigned>(positions),
                                          units, static_cast<unsigned>(stride), parts});
   if (sums != bias_gradient)
-    device.launch(cuda::DenseSum{
-        {bias_gradient, 0, 1, nullptr, cuda::Function::linear}, 1, units, parts, partial});
+    sum_parts_on(device, 1, units, parts, cuda::Result<cuda::Rows>{{bias_gradient, 0, 1}}, partial);
 }
 
 template <class Device, std::size_t Units, class Activation, DenseOptions Options>
@@ -132,12 +137,13 @@ struct DeviceDense : Dense<Units, Activation, Options> {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const std::size_t n = pass.x.stride();
-    multiply_on<cuda::DenseForward>(
-        Device::instance(), Units, n, In::size, cuda::Matrix{pass.weights[0].data(), 1, Units},
-        cuda::Matrix{pass.x.data(), n, 1},
-        cuda::Rows{pass.y.data(), n, 1, bias<Options.use_bias>(pass.weights),
-                   device_function<Activation>},
-        pass.temporary.data());
+    multiply_on<cuda::DenseForward>(Device::instance(), Units, n, In::size,
+                                    cuda::Matrix{pass.weights[0].data(), 1, Units},
+                                    cuda::Matrix{pass.x.data(), n, 1},
+                                    cuda::Result<cuda::Rows>{{pass.y.data(), n, 1},
+                                                             bias<Options.use_bias>(pass.weights),
+                                                             device_function<Activation>},
+                                    pass.temporary.data());
   }
 
   template <class In, class T>
@@ -146,11 +152,10 @@ struct DeviceDense : Dense<Units, Activation, Options> {
     const std::size_t n = pass.x.stride();
     activation_and_bias(device, device_function<Activation>, pass.y.data(), pass.dy.data(),
                         bias<Options.use_bias>(pass.gradients), 1, Units, n, nullptr);
-    multiply_on<cuda::DenseWeights>(
-        device, In::size, Units, n, cuda::Matrix{pass.x.data(), n, 1},
-        cuda::Matrix{pass.dy.data(), 1, n},
-        cuda::Rows{pass.gradients[0].data(), Units, 1, nullptr, cuda::Function::linear},
-        pass.temporary.data());
+    multiply_on<cuda::DenseWeights>(device, In::size, Units, n, cuda::Matrix{pass.x.data(), n, 1},
+                                    cuda::Matrix{pass.dy.data(), 1, n},
+                                    cuda::Result<cuda::Rows>{{pass.gradients[0].data(), Units, 1}},
+                                    pass.temporary.data());
   }
 
   template <class In, class T>
@@ -159,8 +164,8 @@ struct DeviceDense : Dense<Units, Activation, Options> {
     const std::size_t n = pass.x.stride();
     multiply_on<cuda::DenseInput>(
         Device::instance(), In::size, n, Units, cuda::Matrix{pass.weights[0].data(), Units, 1},
-        cuda::Matrix{pass.dy.data(), n, 1},
-        cuda::Rows{pass.dx.data(), n, 1, nullptr, cuda::Function::linear}, pass.temporary.data());
+        cuda::Matrix{pass.dy.data(), n, 1}, cuda::Result<cuda::Rows>{{pass.dx.data(), n, 1}},
+        pass.temporary.data());
   }
 };
 
@@ -218,8 +223,9 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
         Device::instance(), Filters, s.outputs, s.patch,
         cuda::Matrix{pass.weights[0].data(), 1, Filters},
         cuda::Patches{device_sliding(sizes<In>(n)), pass.x.data()},
-        cuda::FeatureRows{pass.y.data(), Filters, static_cast<unsigned>(n),
-                          bias<Options.use_bias>(pass.weights), device_function<Activation>},
+        cuda::Result<cuda::FeatureRows>{{pass.y.data(), Filters, static_cast<unsigned>(n)},
+                                        bias<Options.use_bias>(pass.weights),
+                                        device_function<Activation>},
         pass.temporary.data());
   }
 
@@ -234,9 +240,8 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
     multiply_on<cuda::ConvolutionWeights>(
         device, s.patch, Filters, s.outputs,
         cuda::Patches{device_sliding(sizes<In>(n)), pass.x.data()},
-        cuda::TransposedFeatures{{pass.dy.data(), Filters, static_cast<unsigned>(n)}},
-        cuda::Rows{pass.gradients[0].data(), Filters, 1, nullptr, cuda::Function::linear},
-        pass.temporary.data());
+        cuda::Transposed<cuda::Features>{{pass.dy.data(), Filters, static_cast<unsigned>(n)}},
+        cuda::Result<cuda::Rows>{{pass.gradients[0].data(), Filters, 1}}, pass.temporary.data());
   }
 
   template <class In, class T>
@@ -245,13 +250,21 @@ struct DeviceConv2D : Conv2D<Filters, Kernel, Activation, Options> {
     const std::size_t n = pass.x.stride();
     const Sizes s(sizes<In>(n));
     constexpr auto channels = static_cast<unsigned>(In::extents[2]);
-    multiply_on<cuda::ConvolutionInput>(
-        Device::instance(), channels, s.inputs, s.taps * Filters,
-        cuda::TransposedKernel{pass.weights[0].data(), channels, Filters},
-        cuda::Scattered{device_sliding(sizes<In>(n)), pass.dy.data()},
-        cuda::FeatureRows{pass.dx.data(), channels, static_cast<unsigned>(n), nullptr,
-                          cuda::Function::linear},
-        pass.temporary.data());
+    const cuda::TransposedKernel kernel{pass.weights[0].data(), channels, Filters,
+                                        static_cast<unsigned>(s.taps)};
+    const cuda::Sliding sliding = device_sliding(sizes<In>(n));
+    const auto multiply = [&]<class Product>(const auto& outputs) {
+      multiply_on<Product>(
+          Device::instance(), channels, s.inputs, s.taps * Filters, kernel, outputs,
+          cuda::Result<cuda::FeatureRows>{{pass.dx.data(), channels, static_cast<unsigned>(n)}},
+          pass.temporary.data());
+    };
+    if constexpr (Options.stride == Extent2D{1, 1})
+      multiply.template operator()<cuda::ConvolutionInput>(
+          cuda::Patches{sliding.backward(), pass.dy.data()});
+    else
+      multiply.template operator()<cuda::StridedConvolutionInput>(
+          cuda::Scattered{sliding, pass.dy.data()});
   }
 
  private:
@@ -275,15 +288,17 @@ template <class Device, class Layer, bool Max>
 struct DevicePooling : Layer {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    Device::instance().launch(
-        cuda::Pool<Max>{sliding<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+    using Out = typename Layer::template Output<In>;
+    cuda::launch_each(Device::instance(), Out::size * pass.x.stride(),
+                      cuda::Pool<Max>{sliding<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
   }
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    Device::instance().launch(cuda::PoolGradient<Max>{
-        {sliding<In>(pass.x.stride()), Max ? pass.x.data() : nullptr, nullptr},
-        pass.dy.data(),
-        pass.dx.data()});
+    cuda::launch_each(Device::instance(), In::size * pass.x.stride(),
+                      cuda::PoolGradient<Max>{
+                          {sliding<In>(pass.x.stride()), Max ? pass.x.data() : nullptr, nullptr},
+                          pass.dy.data(),
+                          pass.dx.data()});
   }
 
  private:
@@ -301,14 +316,14 @@ struct DeviceActivation : Activation<Function> {
   }
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    Device::instance().launch(cuda::Activate{device_function<Function>, pass.x.data(),
-                                             pass.y.data(), In::size * pass.x.stride()});
+    cuda::launch_each(Device::instance(), In::size * pass.x.stride(),
+                      cuda::Activate{device_function<Function>, pass.x.data(), pass.y.data()});
   }
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    Device::instance().launch(cuda::ActivateGradient{device_function<Function>, pass.y.data(),
-                                                     pass.dy.data(), pass.dx.data(),
-                                                     In::size * pass.x.stride()});
+    cuda::launch_each(Device::instance(), In::size * pass.x.stride(),
+                      cuda::ActivateGradient{device_function<Function>, pass.y.data(),
+                                             pass.dy.data(), pass.dx.data()});
   }
 };
 
@@ -399,7 +414,8 @@ struct DeviceDropout : Dropout<Rate> {
     const std::size_t n = pass.x.stride();
     if (!pass.context.training)
       return device.copy(pass.y.data(), pass.x.data(), In::size * n * sizeof(T));
-    device.launch(
+    cuda::launch_each(
+        device, cuda::divide_up(In::size, 4) * n,
         cuda::Drop{reinterpret_cast<const cuda::StepInput*>(step_input<Device>().data()),
                    pass.context.layer, static_cast<cuda::Index>(std::round(Rate.value * 0x1p32)),
                    static_cast<float>(kept_scale(Rate.value)), static_cast<unsigned>(In::size),
@@ -408,8 +424,8 @@ struct DeviceDropout : Dropout<Rate> {
   }
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    Device::instance().launch(cuda::Multiply{pass.dy.data(), pass.scratch.data(), pass.dx.data(),
-                                             In::size * pass.dy.stride()});
+    cuda::launch_each(Device::instance(), In::size * pass.dy.stride(),
+                      cuda::Multiply{pass.dy.data(), pass.scratch.data(), pass.dx.data()});
   }
 };
 

@@ -26,12 +26,13 @@ void update_on(Device& device, const SGD& sgd, const UpdateContext& context,
                std::span<float> parameters, std::span<const float> gradients,
                std::span<float* const> slots) {
   const float momentum = static_cast<float>(sgd.momentum);
-  device.launch(cuda::SgdUpdate{
-      device_gradient(context, gradients.data()), parameters.data(),
-      slots.empty() ? nullptr : slots[0], static_cast<float>(context.learning_rate),
-      static_cast<float>(context.keep(sgd.weight_decay)),
-      static_cast<float>(context.kept_momentum(sgd.momentum, sgd.momentum_form)),
-      sgd.nesterov ? momentum : 1.0f, sgd.nesterov ? 1.0f : 0.0f, parameters.size()});
+  cuda::launch_each<4>(
+      device, parameters.size(),
+      cuda::SgdUpdate{device_gradient(context, gradients.data()), parameters.data(),
+                      slots.empty() ? nullptr : slots[0], static_cast<float>(context.learning_rate),
+                      static_cast<float>(context.keep(sgd.weight_decay)),
+                      static_cast<float>(context.kept_momentum(sgd.momentum, sgd.momentum_form)),
+                      sgd.nesterov ? momentum : 1.0f, sgd.nesterov ? 1.0f : 0.0f});
 }
 
 template <class Device, class O>
@@ -41,11 +42,13 @@ void update_on(Device& device, const O& adam, const UpdateContext& context,
                std::span<float* const> slots) {
   const double correction = std::sqrt(1 - power(adam.beta_2, context.iteration)) /
                             (1 - power(adam.beta_1, context.iteration));
-  device.launch(cuda::AdamUpdate{
-      device_gradient(context, gradients.data()), parameters.data(), slots[0], slots[1],
-      adam.amsgrad ? slots[2] : nullptr, static_cast<float>(context.learning_rate * correction),
-      static_cast<float>(context.keep(adam.weight_decay)), static_cast<float>(1 - adam.beta_1),
-      static_cast<float>(1 - adam.beta_2), static_cast<float>(adam.epsilon), parameters.size()});
+  cuda::launch_each<4>(
+      device, parameters.size(),
+      cuda::AdamUpdate{
+          device_gradient(context, gradients.data()), parameters.data(), slots[0], slots[1],
+          adam.amsgrad ? slots[2] : nullptr, static_cast<float>(context.learning_rate * correction),
+          static_cast<float>(context.keep(adam.weight_decay)), static_cast<float>(1 - adam.beta_1),
+          static_cast<float>(1 - adam.beta_2), static_cast<float>(adam.epsilon)});
 }
 
 template <class Device>

@@ -58,7 +58,7 @@ struct ElasticOptions {
 };
 
 /// A process's membership in the worlds of an elastic cluster. Listens at the process's address of
-/// the cluster for as long as it lives, and has two threads of its own: one that talks with the
+/// the cluster for as long as it lives, and has two threads: one that talks with the
 /// other processes, also while this one is at work, and one that calls them. The members of a world
 /// connect on ports that are new for each.
 class Membership final : public detail::Worlds {

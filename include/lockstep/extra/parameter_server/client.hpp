@@ -203,7 +203,7 @@ inline void PsLink::converse(std::string_view operation, Send send, Receive rece
 /// Every call waits for a server that is away, goes on when it is back, and says on stderr every 5
 /// s for which server it waits. It throws CollectiveError (exit code 138), which names the server,
 /// when one has not been heard of for startup_timeout, and ConfigurationError when a server refuses
-/// this worker. One thread makes the calls; a thread of the client's own tells the servers
+/// this worker. One thread makes the calls; a thread of the client tells the servers
 /// meanwhile that this worker lives.
 class ParameterClient {
  public:

@@ -21,7 +21,7 @@ struct ParameterServerOptions {
   /// MultiWorkerMirroredStrategy does, to the same bits. Nothing: no limit, as in TensorFlow.
   std::optional<std::int64_t> max_staleness = std::nullopt;
   /// How long a process that is waited for may be silent before its connection counts as lost. A
-  /// busy worker is not silent: a thread of its own speaks for it.
+  /// busy worker is not silent: another thread speaks for it.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   /// How long workers wait for one that lives, but makes no step: it is left out then.
   std::chrono::milliseconds progress_timeout = std::chrono::minutes(10);

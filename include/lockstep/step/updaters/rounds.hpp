@@ -22,7 +22,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Each rank updates its own parameters, and calls no collective, until a step ends the round.
+/// Each rank updates its parameters, and calls no collective, until a step ends the round.
 /// Then the ranks sum how far each has come from where all began, and go on from there together:
 /// see Synchronization, which has the formulas. The status is added up over the round. The
 /// variables of `parts` are this rank's alone.

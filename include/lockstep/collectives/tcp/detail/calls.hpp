@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
@@ -44,7 +45,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// ones would then wait in vain. A **guest** that asks whether this rank's process lives
 /// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
 /// to join hears that the cluster is at work; any other guest is turned away without a word. With
-/// TLS, all of this comes after its handshake. One that has closed its own direction gets what a
+/// TLS, all of this comes after its handshake. One that has closed its direction gets what a
 /// PortProbe looks for, in plain form, and is turned away at once. The number of guests, their time
 /// and their rate are limited.
 class ListeningPort final : public ControlResident {
@@ -262,8 +263,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
           for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
           std::reverse(self->endpoints_.begin(), self->endpoints_.end());
           self->unresolved = self->endpoints_.empty();
-          self->problem_ =
-              concat({"its name does not resolve: ", failed ? failed.message() : "no address"});
+          self->problem_ = name_does_not_resolve(failed ? failed.message() : "no address");
           self->connect_next();
         });
   }
@@ -274,8 +274,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     endpoints_.pop_back();
     ErrorCode ignored;
     socket.close(ignored);
-    problem_ =
-        concat({"does not answer (nothing comes back from ", endpoint.address().to_string(), ")"});
+    problem_ = nothing_comes_from(endpoint.address().to_string());
     limit_handshake();
     socket.async_connect(endpoint, then(&TcpConnection::connected));
   }
@@ -285,15 +284,14 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     if (!error && !socket.is_open()) error = asio::error::operation_aborted;
     if (error) {
       if (error != asio::error::operation_aborted)
-        problem_ = concat(
-            {socket.is_open() ? "" : "cannot be called from here: ", lower_case(error.message())});
+        problem_ = (socket.is_open() ? "" : cannot_be_called) + lower_case(error.message());
       return connect_next();
     }
     configure(socket);
     handshake.emplace(greet_());
-    problem_ = "accepts connections, but is silent";
+    problem_ = accepts_in_silence;
     if (owner_.tls != nullptr) {
-      // A socket that calls a free port of its own host may be given that very port.
+      // A socket that calls a free port of its host may be given that very port.
       if (socket.local_endpoint(error) == socket.remote_endpoint(error))
         return fail(lower_case(asio::error_code(asio::error::connection_refused).message()));
       socket.tls =
@@ -321,7 +319,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     if (is_refused())
       owner_.concluded(shared_from_this());
     else if (incoming)
-      fail("connected, but did not complete the handshake");
+      fail(did_not_shake_hands);
     else if (!endpoints_.empty())
       socket.close(error);  // its handler goes on with the next endpoint
     else
@@ -339,9 +337,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       case TlsSession::State::wants_write:
         return socket.async_wait(TcpSocket::wait_write, then(&TcpConnection::secure));
       case TlsSession::State::failed:
-        return fail(
-            socket.problem("closes the connection during the TLS handshake; LOCKSTEP_TLS (or "
-                           "CommunicationOptions::tls) must be the same on all workers"));
+        return fail(socket.problem(closes_in_tls_handshake));
     }
   }
 
@@ -365,7 +361,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       const std::size_t n = socket.read_some(
           asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
       if (error == asio::error::would_block) return pump_later(TcpSocket::wait_read);
-      if (error) return fail(socket.problem("closes the connection during the handshake"));
+      if (error) return fail(socket.problem(closes_in_handshake));
       handshake->take({chunk.data(), n});
     }
   }
@@ -375,7 +371,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     char byte = 0;
     ErrorCode ignored;
     if (socket.tls != nullptr) socket.read_some(asio::buffer(&byte, 1), ignored);
-    fail(socket.problem("closes the connection at once"));
+    fail(socket.problem(closes_at_once));
   }
 
   [[nodiscard]] bool is_refused() const {
@@ -507,7 +503,7 @@ class OutgoingCalls {
   throw ConfigurationError(problem);
 }
 
-/// This worker's own port, and the connections that have come to it and have no place yet: the
+/// This worker's port, and the connections that have come to it and have no place yet: the
 /// **guests**. There is room for a number of them; then the oldest goes, so that no guest can keep
 /// others out.
 class IncomingCalls {
@@ -538,8 +534,7 @@ class IncomingCalls {
       if (!before.empty()) log_line(concat({"this worker listens on its port now: ", address}));
       return accept();
     }
-    if (before.empty())
-      log_line(concat({cannot_listen_, "; this worker tries again until the start-up times out"}));
+    if (before.empty()) log_line(cannot_listen_ + tries_again);
     open_timer_.expires_after(std::chrono::milliseconds(100));
     open_timer_.async_wait([=, this](asio::error_code) {
       if (!closed_) open(address, -1, bind_address, backlog);

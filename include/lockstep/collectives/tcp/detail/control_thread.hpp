@@ -42,7 +42,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Calls a port, and closes its own direction at once. The process that is looked for answers with
+/// Calls a port, and closes its direction at once. The process that is looked for answers with
 /// its incarnation (see ControlResident). If no process has the port, or another one answers, it
 /// has ended. One that closes the connection without a word may be a successor at its start. A port
 /// that is held open for it, by a launcher for example, tells nothing. Never blocks.
@@ -206,7 +206,7 @@ class RetiredSockets {
 /// worker listens. All calls come from the control thread; none may block, throw or take long,
 /// because the other ranks get no answer until it returns.
 ///
-/// A rank that has lost its connections to this one calls its port, and closes its own direction at
+/// A rank that has lost its connections to this one calls its port, and closes its direction at
 /// once. It is sent Hello::incarnation, in 8 bytes, without delay, so that it knows this process
 /// from a successor. (A port that is held open for a dead process accepts connections, but closes
 /// none.)
@@ -273,7 +273,7 @@ class ControlOutbox {
   std::vector<int> resets_;          // by rank: errno of what could not be sent
 };
 
-/// Answers the other ranks, whatever the rank's own threads are doing, and notices a lost one. It
+/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It
 /// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
 /// thread.
 class TcpControl {

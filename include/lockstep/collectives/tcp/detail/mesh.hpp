@@ -203,7 +203,7 @@ struct TcpMesh {
       throw Error(concat({to_string(operation), ": the connections have been closed"}));
   }
 
-  // Before a transfer: a user's own algorithm may name any two ranks.
+  // Before a transfer: a user's algorithm may name any two ranks.
   void check_partners(int to, int from) const {
     for (const int other : {to, from})
       if (other != rank && !are_data_partners(rank, other, size()))

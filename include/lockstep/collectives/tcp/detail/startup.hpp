@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
@@ -97,10 +98,7 @@ struct StartupContext {
 
   /// The start-up ends because a peer does not fit.
   void refuse_peer(int peer, std::string_view problem) {
-    refusal = concat(
-        {roster.names()(peer), " ", problem,
-         "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
-         "LOCKSTEP_CLUSTER_SECRET"});
+    refusal = concat({roster.names()(peer), " ", problem, all_need_the_same});
   }
 
   /// 16 bytes always fit into the buffer of a new connection. An error shows when the connection is
@@ -220,9 +218,7 @@ class StartupConnecting {
         return meet_myself(connection);
       case Handshake::Outcome::stranger:
         if (!handshake.problem().empty()) return fail(connection, handshake.problem());
-        return fail(connection, c.incoming
-                                    ? "does not speak this protocol"
-                                    : "is another program, which does not speak this protocol");
+        return fail(connection, c.incoming ? speaks_otherwise : is_another_program);
       case Handshake::Outcome::refused:
         if (c.incoming) return refuse_guest(connection);
         if (unproved) return doubt_proof(connection, handshake.problem());
@@ -231,7 +227,7 @@ class StartupConnecting {
       case Handshake::Outcome::at_work:
         return fail(connection, handshake.problem());
       case Handshake::Outcome::agreed:
-        if (unproved) return fail(connection, "has not proved that it knows the cluster secret");
+        if (unproved) return fail(connection, has_not_proved);
         break;
     }
     if (c.incoming) {
@@ -240,19 +236,16 @@ class StartupConnecting {
                                                          : Place::first_data_link + theirs.lane;
       // A probe is answered by now.
       if (theirs.channel == Hello::Channel::probe) return context_.incoming.drop(connection);
-      if (c.peer < context_.rank())
-        return fail(connection, concat({"claims to be ", context_.roster.names().shortly(c.peer),
-                                        ", which this worker calls itself"}));
+      const std::string name = context_.roster.names().shortly(c.peer);
+      if (c.peer < context_.rank()) return fail(connection, claims_to_be(name, has_this_name));
       if (!context_.roster.is_contact(c.peer))
-        return fail(connection, concat({"claims to be ", context_.roster.names().shortly(c.peer),
-                                        ", with which this worker has no connections"}));
-      if (c.link >= context_.place(c.peer).links.size())
+        return fail(connection, claims_to_be(name, is_no_contact));
+      const std::size_t links = context_.place(c.peer).links.size();
+      if (c.link >= links)
         return fail(connection,
-                    concat({"claims to be ", context_.roster.names().shortly(c.peer),
-                            ", with more connections for data than this worker, which has ",
-                            context_.place(c.peer).links.size() - Place::first_data_link}));
+                    claims_to_be(name, has_more_connections(links - Place::first_data_link)));
     } else if (theirs.from != c.peer) {
-      return doubt_fit(connection, concat({"answers as worker ", theirs.from}));
+      return doubt_fit(connection, answers_as(theirs.from));
     }
     adopt(connection);
   }
@@ -278,7 +271,7 @@ class StartupConnecting {
 
   // Two processes that both claim rank 0 call no peer and would wait for each other's; so rank 0
   // looks which process answers at its address. And a socket that connects to a free port of its
-  // own host may be given that very port, and so meet itself.
+  // host may be given that very port, and so meet itself.
   void meet_myself(const Pointer& connection) {
     if (!connection->incoming) return fail(connection, "connection refused");
     met_myself_ = true;
@@ -288,15 +281,14 @@ class StartupConnecting {
   // A process that has a lower rank's port and proves nothing may be a stranger: the true peer may
   // still come.
   void doubt_proof(const Pointer& connection, const std::string& problem) {
-    name_doubt(connection->peer, problem, "; this worker tries again until the start-up times out");
+    name_doubt(connection->peer, problem, tries_again);
     fail(connection, problem);
   }
 
   // TLS says that this is not the peer it should be; the true one may still come.
   void doubt_encryption(const Pointer& connection, const std::string& problem) {
-    constexpr const char* patience = "; this worker tries again until the start-up times out";
     if (!connection->incoming)
-      name_doubt(connection->peer, problem, patience);
+      name_doubt(connection->peer, problem, tries_again);
     else
       strangers_.turned_away("", connection->host(), problem);
     fail(connection, problem);
@@ -307,7 +299,7 @@ class StartupConnecting {
     if (claimed > context_.rank() && claimed < context_.world() &&
         context_.place(claimed).control() == nullptr)
       context_.roster.peer(claimed).turned_away =
-          concat({"was turned away: ", guest->host(), " ", denial});
+          was_turned_away(guest->host(), concat({" ", denial}));
     doubt_encryption(guest, denial);
   }
 
@@ -362,7 +354,7 @@ class StartupConnecting {
     context_.outgoing.stop(peer);  // those for data begin again when control stands
     context_.agreement.lose(peer);
     context_.roster.peer(peer).connected = false;
-    context_.roster.peer(peer).problem = "closed the connection again";
+    context_.roster.peer(peer).problem = closed_again;
     if (peer < context_.rank()) context_.outgoing.start_again(peer, Place::control_link);
   }
 
@@ -388,8 +380,8 @@ class StartupConnecting {
     }
     if (is_free) {
       StartupRoster::Peer& claimed = context_.roster.peer(theirs.from);
-      const std::string problem = concat(
-          {"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
+      const std::string problem = was_turned_away(
+          guest->host(), concat({", which claims to be it, ", handshake.problem()}));
       if (claimed.turned_away.empty())
         log_line(concat({context_.roster.names()(theirs.from), " ", problem}));
       claimed.problem = claimed.turned_away = problem;
@@ -408,7 +400,7 @@ class StartupConnecting {
     const TcpConnection& c = *connection;
     if (context_.claims.ends_for_caller(c.peer, c.incarnation, c.verdict, Clock::now()))
       return context_.refuse_peer(c.peer, problem);
-    name_doubt(c.peer, problem, "; this worker asks again, whether another one has the place");
+    name_doubt(c.peer, problem, asks_again);
     if (c.peer != context_.rank()) context_.roster.peer(c.peer).problem = problem;
     connection->discard();
     context_.outgoing.forget(connection);
@@ -465,10 +457,8 @@ class StartupConnecting {
         guest->prevails = true;
         return adopt(guest);
       case Place::Contest::twins:
-        context_.refusal = concat(
-            {context_.roster.names()(guest->peer), " is there twice: two processes, on ",
-             place.control()->host(), " and ", guest->host(),
-             ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
+        context_.refusal = is_there_twice(context_.roster.names()(guest->peer),
+                                          place.control()->host(), guest->host());
     }
   }
 
@@ -655,9 +645,11 @@ class TcpStartup {
     report_timer_.expires_after(report_interval);
     report_timer_.async_wait([this](asio::error_code) {
       if (is_over_) return;
-      log_line(concat({context_.roster.names().shortly(context_.rank()), " waits since ",
-                       static_cast<int>(context_.seconds()), " s for ",
-                       context_.roster.describe_missing(StartupContext::Clock::now()),
+      using std::chrono::duration_cast, std::chrono::milliseconds;
+      const auto now = StartupContext::Clock::now();
+      log_line(concat({waits_since(context_.roster.names().shortly(context_.rank()),
+                                   duration_cast<milliseconds>(now - context_.begin),
+                                   context_.roster.describe_missing(now)),
                        context_.incoming.problem(), context_.incoming.strangers()}));
       report_later();
     });

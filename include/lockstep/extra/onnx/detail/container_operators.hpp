@@ -92,7 +92,7 @@ inline void onnx_take_direction(OnnxGraph& graph, const OnnxRecurrence& layer,
     to.b.values.resize(to.b.values.size() + rows, 0);
 }
 
-/// Its activation functions, unless they are the operator's own.
+/// Its activation functions, unless they are the operator's.
 inline void onnx_add_activations(const OnnxRecurrence& layer, std::size_t directions,
                                  std::vector<OnnxAttribute>& attributes) {
   if (layer.activation.function == "Tanh" && layer.recurrent_activation.function == "Sigmoid")
