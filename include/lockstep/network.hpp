@@ -5,7 +5,9 @@
 
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
+#include "lockstep/network/lora.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/swiglu.hpp"
 #include "lockstep/network/tied_head.hpp"

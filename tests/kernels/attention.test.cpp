@@ -37,8 +37,8 @@ struct Problem {
       : s(with_strides(size)),
         rate(dropout_rate),
         q(s.heads * s.key_size * s.query_stride),
-        k(s.heads * s.key_size * s.key_stride),
-        v(s.heads * s.value_size * s.key_stride),
+        k(s.heads / s.group * s.key_size * s.key_stride),
+        v(s.heads / s.group * s.value_size * s.key_stride),
         o(s.heads * s.value_size * s.query_stride, T(7)),
         d_output(o.size()),
         dq(q.size(), T(7)),
@@ -112,10 +112,10 @@ struct Problem {
             return (h * s.value_size + f) * s.query_stride + query;
           };
           const auto ki = [&](std::size_t f, std::size_t n) {
-            return (h * s.key_size + f) * s.key_stride + b * s.keys + n;
+            return (h / s.group * s.key_size + f) * s.key_stride + b * s.keys + n;
           };
           const auto vi = [&](std::size_t f, std::size_t n) {
-            return (h * s.value_size + f) * s.key_stride + b * s.keys + n;
+            return (h / s.group * s.value_size + f) * s.key_stride + b * s.keys + n;
           };
           Numbers p(s.keys), factor(s.keys, 1.0), dp(s.keys);
           double sum = 0, product = 0;
@@ -123,6 +123,7 @@ struct Problem {
           for (std::size_t n = 0; n < s.keys; ++n) {
             if (rate > 0) factor[n] = random() >= std::round(rate * 0x1p32) ? 1 / (1 - rate) : 0;
             if (s.causal && n > t) continue;
+            if (s.window > 0 && n + s.window <= t) continue;
             if (masked && (key_mask[b * s.keys + n] == 0 || query_mask[query] == 0)) continue;
             double score = 0;
             for (std::size_t f = 0; f < s.key_size; ++f)
@@ -156,6 +157,7 @@ void check(const AttentionSize& size, bool masked, double rate) {
   CAPTURE(size.queries);
   CAPTURE(size.keys);
   CAPTURE(size.causal);
+  CAPTURE(size.window);
   CAPTURE(masked);
   CAPTURE(rate);
   Problem<T> problem(size, masked, rate);
@@ -178,6 +180,35 @@ TEST_CASE_TEMPLATE("attention: against loops in double", T, float, double) {
                     .keys = length,
                     .causal = causal},
                    masked, length == 17 || length == 70 ? 0.25 : 0);
+  });
+}
+
+TEST_CASE_TEMPLATE("attention: windows, and heads that share keys and values", T, float, double) {
+  for_each_instruction_set([] {
+    for (const std::size_t length : {1u, 17u, 48u, 70u})
+      for (const std::size_t window : {1u, 3u, 16u, 20u, 33u, 100u})
+        for (const double rate : {0.0, 0.25})
+          check<T>({.samples = 2,
+                    .heads = 4,
+                    .key_size = 6,
+                    .value_size = 3,
+                    .queries = length,
+                    .keys = length,
+                    .causal = true,
+                    .window = window,
+                    .group = window % 2 == 0 ? 2U : 4U},
+                   length == 70, rate);
+    for (const std::size_t window : {0u, 5u, 70u, 257u})
+      check<T>({.samples = 1,
+                .heads = 2,
+                .key_size = 4,
+                .value_size = 4,
+                .queries = 300,
+                .keys = 300,
+                .causal = true,
+                .window = window,
+                .group = 2},
+               window == 70, window == 5 ? 0.25 : 0);
   });
 }
 

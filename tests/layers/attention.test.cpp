@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "golden/attention.hpp"
+#include "golden/llama.hpp"
 #include "support/finite_differences.hpp"
 #include "support/golden_sequences.hpp"
 #include "support/instruction_sets.hpp"
@@ -89,11 +90,62 @@ TEST_CASE("MultiHeadAttention: penalties and constraints go to all four projecti
   }
 }
 
+TEST_CASE("GroupQueryAttention: Keras's variables, and the names of both") {
+  using L = ls::GroupQueryAttention<3, 4, 2>;
+  const auto& variables = L::variables<Sequence<5, 4>>;
+  const std::size_t sizes[] = {48, 12, 24, 6, 24, 6, 48, 4};
+  REQUIRE(variables.size() == 8);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(variables[i].size() == sizes[i]);
+  CHECK(variables[2].extents[1] == 2);
+  CHECK(variables[2].fans.out == 6);
+  CHECK(L::name == "grouped_query_attention");
+  CHECK(MultiHeadAttention<4, 3>::name == "multi_head_attention");
+}
+
+TEST_CASE("GroupQueryAttention: Keras's values and gradients, with a sliding window") {
+  check<golden::group_query,
+        ls::GroupQueryAttention<4, 4, 2, MultiHeadAttentionOptions{.use_causal_mask = true}>,
+        Sequence<5, 4>>();
+  constexpr MultiHeadAttentionOptions window{
+      .use_bias = false, .use_causal_mask = true, .sliding_window = 3};
+  check<golden::group_query_window, ls::GroupQueryAttention<4, 3, 1, window>, Sequence<7, 4>>();
+}
+
+TEST_CASE("MultiHeadAttention: rotary positions, groups and a window, as transformers' Mistral") {
+  constexpr MultiHeadAttentionOptions options{.use_bias = false,
+                                              .use_causal_mask = true,
+                                              .sliding_window = 5,
+                                              .rope_theta = 100,
+                                              .num_key_value_heads = 2};
+  check<golden::mistral_attention, MultiHeadAttention<4, 4, options>, Sequence<19, 6>>();
+}
+
+TEST_CASE("MultiHeadAttention: a window as long as the sequence changes no bit, rotary or not") {
+  constexpr MultiHeadAttentionOptions all{.use_causal_mask = true, .rope_theta = 10000};
+  constexpr MultiHeadAttentionOptions window{
+      .use_causal_mask = true, .sliding_window = 33, .rope_theta = 10000};
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::LayerRig<MultiHeadAttention<2, 4, all>, Sequence<33, 6>, float> a(2);
+    lockstep_test::LayerRig<MultiHeadAttention<2, 4, window>, Sequence<33, 6>, float> b(2);
+    a.forward();
+    b.forward();
+    a.backward();
+    b.backward();
+    CHECK(std::equal(a.y.begin(), a.y.end(), b.y.begin()));
+    CHECK(std::equal(a.dx.begin(), a.dx.end(), b.dx.begin()));
+  });
+}
+
 TEST_CASE("MultiHeadAttention: gradients") {
   using Wide =
       MultiHeadAttention<1, 4,
                          MultiHeadAttentionOptions{
                              .use_bias = false, .use_causal_mask = true, .output_shape = 5}>;
+  constexpr MultiHeadAttentionOptions llama{.dropout = 0.2,
+                                            .use_causal_mask = true,
+                                            .sliding_window = 4,
+                                            .rope_theta = 10,
+                                            .num_key_value_heads = 2};
   using Dropping =
       MultiHeadAttention<2, 2, MultiHeadAttentionOptions{.dropout = 0.4, .use_causal_mask = true}>;
   lockstep_test::for_each_instruction_set([] {
@@ -103,6 +155,9 @@ TEST_CASE("MultiHeadAttention: gradients") {
     lockstep_test::check_gradients<MultiHeadAttention<2, 3, causal>, Sequence<17, 4>>(2);
     lockstep_test::check_gradients<Wide, Sequence<48, 3>>(2);
     lockstep_test::check_gradients<Dropping, Sequence<16, 4>>(3);
+    lockstep_test::check_gradients_for_all_batches<MultiHeadAttention<4, 2, llama>,
+                                                   Sequence<5, 6>>();
+    lockstep_test::check_gradients<MultiHeadAttention<4, 2, llama>, Sequence<35, 3>>(2);
   });
 }
 

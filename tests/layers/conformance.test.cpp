@@ -118,6 +118,7 @@ static_assert(
     Layer<MaxPooling2D<Extent2D{3, 2}, PoolingOptions{.stride = 1, .padding = Padding::same}>,
           Shape<2, 2, 1>, double>);
 static_assert(Layer<MultiHeadAttention<4, 32>, Sequence<64, 128>>);
+static_assert(Layer<GroupQueryAttention<32, 4, 2>, Sequence<64, 128>>);
 static_assert(
     Layer<MultiHeadAttention<1, 3, MultiHeadAttentionOptions{.value_dim = 2, .dropout = 0.1}>,
           Sequence<5, 4>, double>);

@@ -140,6 +140,12 @@ TEST_CASE("transfer: names of arrays and of modules are renamed, the longest tha
 TEST_CASE("transfer: PyTorch's kernels in Keras's layout") {
   CHECK(turned(array("w", {2, 3}), {"dense/kernel", {3, 2}}) ==
         std::vector<float>{0, 3, 1, 4, 2, 5});
+  // Of attention: rows or columns are those of two heads.
+  CHECK(turned(array("w", {4, 2}), {"query/kernel", {2, 2, 2}}) ==
+        std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7});
+  CHECK(turned(array("w", {3, 4}), {"attention_output/kernel", {2, 2, 3}}) ==
+        std::vector<float>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});
+  CHECK(turned(array("b", {4}), {"query/bias", {2, 2}}) == std::vector<float>{0, 1, 2, 3});
   // Two channels of 1 x 2 made flat: PyTorch has c0x0 c0x1 c1x0 c1x1, Keras c0x0 c1x0 c0x1 c1x1.
   CHECK(turned(array("w", {1, 4}), {"dense/kernel", {4, 1}}, {2, 1, 2}) ==
         std::vector<float>{0, 2, 1, 3});

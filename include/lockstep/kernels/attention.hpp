@@ -32,6 +32,8 @@
 //   dp^T = v^T do    ds^T = p^T (dp^T - sums of p dp)
 //   dq = k ds^T      dk^T += ds^T q^T      dv^T += p^T do^T
 //
+// Heads of a group share k and v, and dk and dv are the sums over the group, head after head.
+//
 // Nothing in it depends on the number of sequences: each has the same bits alone as among others.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
@@ -45,7 +47,9 @@ struct AttentionSize {
   std::size_t keys = 1;        ///< those of a sequence of keys and values
   std::size_t query_stride = 0;
   std::size_t key_stride = 0;
-  bool causal = false;  ///< query t sees the keys 0 to t
+  bool causal = false;     ///< query t sees the keys 0 to t
+  std::size_t window = 0;  ///< with `causal`: of these the last ones, so many; 0: all
+  std::size_t group = 1;   ///< heads of queries that share one of keys and values; divides `heads`
 };
 
 /// 1 for each position that counts and 0 for one that does not; null: all count.
@@ -126,7 +130,8 @@ struct AttentionHead {
 
   /// A block of its queries.
   struct Block {
-    std::size_t first, valid, columns, keys;
+    std::size_t first, valid, columns;
+    std::size_t begin, keys;  ///< those that any of them sees: the first, and how many
   };
 
   template <class F>
@@ -134,8 +139,12 @@ struct AttentionHead {
     const std::size_t block = attention_block(size.queries);
     for (std::size_t first = 0; first < size.queries; first += block) {
       const std::size_t valid = std::min(block, size.queries - first);
-      f(Block{first, valid, padded_columns(valid),
-              size.causal ? std::min(size.keys, first + valid) : size.keys});
+      const std::size_t end = size.causal ? std::min(size.keys, first + valid) : size.keys;
+      // (With dropout from 0 on: a key has the random number of its position.)
+      const std::size_t begin = size.window != 0 && first >= size.window && dropout.threshold == 0
+                                    ? std::min(end, first + 1 - size.window)
+                                    : 0;
+      f(Block{first, valid, padded_columns(valid), begin, end - begin});
     }
   }
 
@@ -146,7 +155,7 @@ struct AttentionHead {
     const T scale = T(1) / std::sqrt(static_cast<T>(size.key_size));
     dispatch(PackColumns<T>{q + b.first, size.key_size, size.query_stride, b.valid, b.columns,
                             scale, packed});
-    multiply_parts<T>({to, b.keys, b.columns, b.columns}, k, packed, size.key_size,
+    multiply_parts<T>({to, b.keys, b.columns, b.columns}, k + b.begin, packed, size.key_size,
                       {.a_row = 1, .a = size.key_stride, .b = {b.columns}});
     const bool keeps_all = attention_keeps_probabilities(size);
     T* const largest = keeps_all ? work + parts.size() - 3 * parts.block : kept + b.first;
@@ -156,11 +165,12 @@ struct AttentionHead {
         .keys = b.keys,
         .columns = b.columns,
         .valid = b.valid,
-        .first_query = b.first,
+        .first_query = b.first - b.begin,
         .causal = size.causal,
+        .window = size.window,
         .query_mask =
             masks.queries == nullptr ? nullptr : masks.queries + sample * size.queries + b.first,
-        .key_mask = masks.keys == nullptr ? nullptr : masks.keys + sample * size.keys,
+        .key_mask = masks.keys == nullptr ? nullptr : masks.keys + sample * size.keys + b.begin,
         .largest = largest,
         .factor = factor,
         .known = again});
@@ -217,7 +227,7 @@ void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* 
                                          masks,
                                          dropout,
                                          q + head * s.key_size * s.query_stride + query,
-                                         k + head * s.key_size * s.key_stride + key,
+                                         k + head / s.group * s.key_size * s.key_stride + key,
                                          kept,
                                          work,
                                          sample,
@@ -232,8 +242,8 @@ void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* 
         }
         multiply_parts<T>({o + head * s.value_size * s.query_stride + query + b.first, s.value_size,
                            b.valid, s.query_stride},
-                          v + head * s.value_size * s.key_stride + key, p, b.keys,
-                          {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
+                          v + head / s.group * s.value_size * s.key_stride + key + b.begin, p,
+                          b.keys, {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
       });
     }
 }
@@ -268,13 +278,16 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
   for (std::size_t sample = 0; sample < s.samples; ++sample)
     for (std::size_t head = 0; head < s.heads; ++head, kept += detail::attention_kept_of_head(s)) {
       const std::size_t query = head * s.key_size * s.query_stride + sample * s.queries;
-      const std::size_t key = head * s.key_size * s.key_stride + sample * s.keys;
-      const std::size_t value = head * s.value_size * s.key_stride + sample * s.keys;
+      const std::size_t shared = head / s.group;  // the head of keys and values
+      const std::size_t key = shared * s.key_size * s.key_stride + sample * s.keys;
+      const std::size_t value = shared * s.value_size * s.key_stride + sample * s.keys;
       const std::size_t output = head * s.value_size * s.query_stride + sample * s.queries;
       const detail::AttentionHead<T> one{
           s, masks, dropout, arrays.q + query, arrays.k + key, kept, work, sample, head};
-      std::fill_n(key_result, s.keys * key_step, T(0));
-      std::fill_n(value_result, s.keys * value_step, T(0));
+      if (head % s.group == 0) {
+        std::fill_n(key_result, s.keys * key_step, T(0));
+        std::fill_n(value_result, s.keys * value_step, T(0));
+      }
       one.for_each_block([&](const auto& b) {
         T* p = kept + b.first * s.keys;
         if (!attention_keeps_probabilities(s)) {
@@ -296,18 +309,22 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
           one.keep(b, p, left);
           used = left;
         }
-        multiply_parts<T>({value_result, b.keys, s.value_size, value_step}, used, transposed_output,
-                          b.valid, {.a_row = b.columns, .a = 1, .b = {value_step}}, true);
-        multiply_parts<T>({gradient, b.keys, b.columns, b.columns}, arrays.v + value, packed_output,
-                          s.value_size, {.a_row = 1, .a = s.key_stride, .b = {b.columns}});
+        multiply_parts<T>({value_result + b.begin * value_step, b.keys, s.value_size, value_step},
+                          used, transposed_output, b.valid,
+                          {.a_row = b.columns, .a = 1, .b = {value_step}}, true);
+        multiply_parts<T>({gradient, b.keys, b.columns, b.columns}, arrays.v + value + b.begin,
+                          packed_output, s.value_size,
+                          {.a_row = 1, .a = s.key_stride, .b = {b.columns}});
         dispatch(AttentionGradient<T>{p, gradient, b.keys, b.columns, sums, scale,
                                       static_cast<T>(dropout.threshold > 0 ? dropout.scale : 1)});
-        multiply_parts<T>({key_result, b.keys, s.key_size, key_step}, gradient, transposed_q,
-                          b.valid, {.a_row = b.columns, .a = 1, .b = {key_step}}, true);
+        multiply_parts<T>({key_result + b.begin * key_step, b.keys, s.key_size, key_step}, gradient,
+                          transposed_q, b.valid, {.a_row = b.columns, .a = 1, .b = {key_step}},
+                          true);
         multiply_parts<T>({arrays.dq + query + b.first, s.key_size, b.valid, s.query_stride},
-                          arrays.k + key, gradient, b.keys,
+                          arrays.k + key + b.begin, gradient, b.keys,
                           {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
       });
+      if ((head + 1) % s.group != 0) continue;
       dispatch(TransposePart<T>{key_result, s.keys, s.key_size, key_step, arrays.dk + key, s.keys,
                                 s.key_stride});
       dispatch(TransposePart<T>{value_result, s.keys, s.value_size, value_step, arrays.dv + value,

@@ -51,6 +51,7 @@ struct AttentionSoftmax {
   std::size_t valid = 0;          ///< queries in the block
   std::size_t first_query = 0;    ///< the block's first
   bool causal = false;            ///< query t sees the keys 0 to t
+  std::size_t window = 0;         ///< with `causal`: of these the last ones; 0: all
   const T* query_mask = nullptr;  ///< of `valid` queries: 0 for one that is masked, else 1
   const T* key_mask = nullptr;    ///< the same for the keys; null, as the other: all are 1
   T* largest = nullptr;           ///< of each query's scores, [columns]
@@ -65,16 +66,23 @@ struct AttentionSoftmax {
     for (std::size_t i = 0; i < P::size; ++i) numbers[i] = static_cast<T>(i);
     const P lane(static_cast<const T*>(numbers));
     for (std::size_t column = 0; column < s.columns; column += P::size) {
-      // Keys before `seen` are seen by all lanes, keys from `end` on by none.
+      // All lanes see the keys from `whole` to `seen`, none those before `begin` and from `end` on.
       const std::size_t query = s.first_query + column;
+      const auto behind = [&](std::size_t lanes) LOCKSTEP_KERNEL_LAMBDA {  // the window
+        return s.window != 0 && query + lanes > s.window ? query + lanes - s.window : 0;
+      };
       const std::size_t seen = s.causal ? std::min(s.keys, query + 1) : s.keys;
       const std::size_t end = s.causal ? std::min(s.keys, query + P::size) : s.keys;
+      const std::size_t begin = std::min(end, behind(1));
+      const std::size_t whole = std::min(seen, behind(P::size));
       T* const first = s.scores + column;
       const auto at = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
         return P(static_cast<const T*>(first + key * s.columns));
       };
       const auto sees = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
-        return lane >= P(static_cast<T>(key - query));
+        const P distance = lane + P(static_cast<T>(query)) - P(static_cast<T>(key));
+        const auto is_past = distance >= P(T(0));
+        return s.window == 0 ? is_past : is_past & (distance < P(static_cast<T>(s.window)));
       };
       const auto masked = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
         return s.key_mask != nullptr && s.key_mask[key] == T(0);
@@ -87,7 +95,9 @@ struct AttentionSoftmax {
         constexpr T lowest = std::numeric_limits<T>::lowest();
         top = P(lowest);
         P other = top;  // (two of them, as each waits for its last result)
-        std::size_t key = 0;
+        std::size_t key = begin;
+        for (; key < whole; ++key)
+          if (!masked(key)) top = max(select(sees(key), at(key), P(lowest)), top);
         if (s.key_mask == nullptr) {
           for (; key + 2 <= seen; key += 2) {
             top = max(at(key), top);
@@ -107,17 +117,21 @@ struct AttentionSoftmax {
         sum += value;
         (s.known ? value * scale : value).store(first + key * s.columns);
       };
-      std::size_t key = 0;
-      for (; key < seen; ++key) finish(key, masked(key) ? P(T(0)) : exp(at(key) - top));
-      for (; key < end; ++key)
+      const auto finish_part = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
         finish(key, masked(key) ? P(T(0)) : select(sees(key), exp(at(key) - top), P(T(0))));
+      };
+      std::size_t key = 0;
+      for (; key < begin; ++key) P(T(0)).store(first + key * s.columns);
+      for (; key < whole; ++key) finish_part(key);
+      for (; key < seen; ++key) finish(key, masked(key) ? P(T(0)) : exp(at(key) - top));
+      for (; key < end; ++key) finish_part(key);
       for (; key < s.keys; ++key) P(T(0)).store(first + key * s.columns);
       if (s.known) continue;
       scale = select(sum == P(T(0)), P(T(0)), P(T(1)) / sum);
       if (s.query_mask != nullptr)
         scale *= P::load_first(s.query_mask + column, s.valid > column ? s.valid - column : 0);
       scale.store(s.factor + column);
-      for (key = 0; key < end; ++key) (at(key) * scale).store(first + key * s.columns);
+      for (key = begin; key < end; ++key) (at(key) * scale).store(first + key * s.columns);
     }
   }
 };

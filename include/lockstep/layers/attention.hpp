@@ -1,4 +1,4 @@
-// Attention: its parts, and MultiHeadAttention.
+// Attention: its parts, MultiHeadAttention and GroupQueryAttention.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -14,10 +15,13 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/attention.hpp"
 #include "lockstep/kernels/dense.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/rotary.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/low_rank.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/random_factors.hpp"
 
@@ -25,11 +29,15 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Compile-time options of MultiHeadAttention and CrossAttention; the defaults are Keras's.
 struct MultiHeadAttentionOptions {
-  std::size_t value_dim = 0;     ///< features of a head's values; 0: the key dimension
-  double dropout = 0;            ///< of the probabilities: from 0 to 1
-  bool use_bias = true;          ///< in all four projections
-  bool use_causal_mask = false;  ///< position t sees 0 to t. (In Keras an argument of the call.)
-  std::size_t output_shape = 0;  ///< features of the output; 0: those of the query
+  std::size_t value_dim = 0;       ///< features of a head's values; 0: the key dimension
+  double dropout = 0;              ///< of the probabilities: from 0 to 1
+  bool use_bias = true;            ///< in all four projections
+  bool use_causal_mask = false;    ///< position t sees 0 to t. (In Keras an argument of the call.)
+  std::size_t sliding_window = 0;  ///< of 0 to t position t sees the last ones, so many; 0: all
+  /// Rotary positions with this base, as Llama has them (10000): queries and keys turn; 0: none.
+  double rope_theta = 0;
+  std::size_t num_key_value_heads = 0;  ///< see GroupQueryAttention; 0: as many as of queries
+  std::size_t output_shape = 0;         ///< features of the output; 0: those of the query
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
   /// Of attention_output's kernel, where it differs: GPT-2 draws it smaller.
@@ -45,14 +53,19 @@ namespace detail {
 
 /// The sizes of one attention, all known at compile time, and the work on them.
 struct AttentionLayout {
-  std::size_t heads, key_dim, value_dim;
+  std::size_t heads, key_value_heads, key_dim, value_dim;
   std::size_t query_width, value_width, output_width;  ///< features of a token
   std::size_t queries, keys;                           ///< positions
   bool use_bias, causal;
+  std::size_t window;
   double dropout;
 
-  [[nodiscard]] constexpr std::size_t keys_of_heads() const { return heads * key_dim; }
-  [[nodiscard]] constexpr std::size_t values_of_heads() const { return heads * value_dim; }
+  [[nodiscard]] constexpr std::size_t queries_of_heads() const { return heads * key_dim; }
+  [[nodiscard]] constexpr std::size_t keys_of_heads() const { return key_value_heads * key_dim; }
+  [[nodiscard]] constexpr std::size_t values_of_heads() const {
+    return key_value_heads * value_dim;
+  }
+  [[nodiscard]] constexpr std::size_t outputs_of_heads() const { return heads * value_dim; }
 
   [[nodiscard]] constexpr kernels::AttentionSize size(std::size_t samples) const {
     return {.samples = samples,
@@ -63,7 +76,9 @@ struct AttentionLayout {
             .keys = keys,
             .query_stride = padded_batch(samples * queries),
             .key_stride = padded_batch(samples * keys),
-            .causal = causal};
+            .causal = causal,
+            .window = window,
+            .group = heads / key_value_heads};
   }
   /// Of a sample; a causal attention needs the keys at and before each query.
   [[nodiscard]] constexpr Flop flop() const {
@@ -95,10 +110,10 @@ struct AttentionLayout {
       place = next;
       next += padded_batch(elements);
     };
-    take(p.q, keys_of_heads() * s.query_stride);
+    take(p.q, queries_of_heads() * s.query_stride);
     take(p.k, keys_of_heads() * s.key_stride);
     take(p.v, values_of_heads() * s.key_stride);
-    take(p.o, values_of_heads() * s.query_stride);
+    take(p.o, outputs_of_heads() * s.query_stride);
     take(p.kept, kernels::attention_kept(s));
     take(p.query_mask, s.query_stride);
     take(p.key_mask, s.key_stride);
@@ -108,9 +123,9 @@ struct AttentionLayout {
   }
   [[nodiscard]] constexpr TemporaryPlaces temporary_places(std::size_t samples) const {
     const kernels::AttentionSize s = size(samples);
-    const std::size_t output_gradient = padded_batch(values_of_heads() * s.query_stride);
+    const std::size_t output_gradient = padded_batch(outputs_of_heads() * s.query_stride);
     const std::size_t transposed = padded_batch(std::max(
-        {kernels::dense_scratch(std::max(keys_of_heads(), output_width), s.query_stride),
+        {kernels::dense_scratch(std::max(queries_of_heads(), output_width), s.query_stride),
          kernels::dense_scratch(std::max(keys_of_heads(), values_of_heads()), s.key_stride)}));
     return {.output_gradient = 0,
             .transposed = output_gradient,
@@ -124,6 +139,7 @@ template <class Queries, class Values>
 constexpr AttentionLayout attention_layout(std::size_t heads, std::size_t key_dim,
                                            const MultiHeadAttentionOptions& options) {
   return {.heads = heads,
+          .key_value_heads = options.num_key_value_heads == 0 ? heads : options.num_key_value_heads,
           .key_dim = key_dim,
           .value_dim = options.value_dim == 0 ? key_dim : options.value_dim,
           .query_width = Queries::Token::size,
@@ -133,15 +149,16 @@ constexpr AttentionLayout attention_layout(std::size_t heads, std::size_t key_di
           .keys = Values::positions,
           .use_bias = options.use_bias,
           .causal = options.use_causal_mask,
+          .window = options.sliding_window,
           .dropout = options.dropout};
 }
 
 /// The four projections' kernels and biases, under Keras's names.
 template <MultiHeadAttentionOptions Options>
 consteval auto attention_variables(const AttentionLayout& l) {
-  const Fans query_fans{l.query_width, l.keys_of_heads()},
+  const Fans query_fans{l.query_width, l.queries_of_heads()},
       key_fans{l.value_width, l.keys_of_heads()}, value_fans{l.value_width, l.values_of_heads()},
-      output_fans{l.values_of_heads(), l.output_width};
+      output_fans{l.outputs_of_heads(), l.output_width};
   const auto kernel = [](const Variable& variable) {
     return variable.with(Options.kernel_regularizer, Options.kernel_constraint);
   };
@@ -152,10 +169,12 @@ consteval auto attention_variables(const AttentionLayout& l) {
                                  {l.query_width, l.heads, l.key_dim},
                                  Options.kernel_initializer,
                                  query_fans});
-  const Variable key = kernel(
-      {"key/kernel", {l.value_width, l.heads, l.key_dim}, Options.kernel_initializer, key_fans});
+  const Variable key = kernel({"key/kernel",
+                               {l.value_width, l.key_value_heads, l.key_dim},
+                               Options.kernel_initializer,
+                               key_fans});
   const Variable value = kernel({"value/kernel",
-                                 {l.value_width, l.heads, l.value_dim},
+                                 {l.value_width, l.key_value_heads, l.value_dim},
                                  Options.kernel_initializer,
                                  value_fans});
   const Variable output = kernel({"attention_output/kernel",
@@ -167,27 +186,40 @@ consteval auto attention_variables(const AttentionLayout& l) {
         query,
         bias({"query/bias", {l.heads, l.key_dim}, Options.bias_initializer, query_fans}),
         key,
-        bias({"key/bias", {l.heads, l.key_dim}, Options.bias_initializer, key_fans}),
+        bias({"key/bias", {l.key_value_heads, l.key_dim}, Options.bias_initializer, key_fans}),
         value,
-        bias({"value/bias", {l.heads, l.value_dim}, Options.bias_initializer, value_fans}),
+        bias(
+            {"value/bias", {l.key_value_heads, l.value_dim}, Options.bias_initializer, value_fans}),
         output,
         bias({"attention_output/bias", {l.output_width}, Options.bias_initializer, output_fans})};
   else
     return std::array{query, key, value, output};
 }
 
+/// Narrow factors of the kernels of query and value: see LoRA.
+template <class T>
+struct AttentionFactors {
+  std::size_t rank;
+  Slices<T> weights, gradients;  ///< those of query, those of value
+  T* hidden;                     ///< twice rank * stride
+  T* temporary;                  ///< as LowRank needs it, for the larger of both
+};
+
 /// One attention on its arrays: x are the queries' tokens, m those of keys and values. `context`
-/// must live as long.
+/// and `rotary`, a table of kernels/rotary.hpp or null, must live as long.
 template <class T>
 class AttentionWork {
  public:
   AttentionWork(const AttentionLayout& layout, const StepContext& context, std::size_t samples,
-                Slices<T> weights, std::span<T> scratch, std::span<T> temporary)
+                Slices<T> weights, std::span<T> scratch, std::span<T> temporary,
+                const T* rotary = nullptr, const AttentionFactors<T>* factors = nullptr)
       : layout_(layout),
         context_(context),
         size_(layout.size(samples)),
         places_(layout.places(samples)),
         weights_(weights),
+        rotary_(rotary),
+        factors_(factors),
         scratch_(scratch.data()),
         output_gradient_(temporary.data() + layout.temporary_places(samples).output_gradient),
         transposed_(temporary.data() + layout.temporary_places(samples).transposed),
@@ -198,6 +230,7 @@ class AttentionWork {
     project(query, layout_.query_width, size_.query_stride, x, at(places_.q));
     project(key, layout_.value_width, size_.key_stride, m, at(places_.k));
     project(value, layout_.value_width, size_.key_stride, m, at(places_.v));
+    rotate(false);
     keep_mask(query_mask, size_.samples * size_.queries, places_.query_mask, 0);
     keep_mask(key_mask, size_.samples * size_.keys, places_.key_mask, 1);
     T* const o = at(places_.o);
@@ -205,31 +238,36 @@ class AttentionWork {
       kernels::attention_forward<T>(size_, at(places_.q), at(places_.k), at(places_.v), masks(),
                                     dropout, o, at(places_.kept), work_);
     });
-    clear_padding(o, layout_.values_of_heads(), size_.samples * size_.queries, size_.query_stride);
-    project(output, layout_.values_of_heads(), size_.query_stride, o, y);
+    clear_padding(o, layout_.outputs_of_heads(), size_.samples * size_.queries, size_.query_stride);
+    project(output, layout_.outputs_of_heads(), size_.query_stride, o, y);
   }
 
   /// dx and dm may be null: not wanted. They may be the same array, which then is the sum of both.
+  /// No gradients: none of them is wanted.
   void backward(const T* x, const T* m, T* dy, Slices<T> gradients, T* dx, T* dm) const {
     T *const q = at(places_.q), *const k = at(places_.k), *const v = at(places_.v),
              *const o = at(places_.o);
     T* const d_output = output_gradient_;
-    weight_gradients(output, layout_.values_of_heads(), size_.query_stride, o, dy, gradients);
-    input_gradient(output, layout_.values_of_heads(), size_.query_stride, dy, d_output, false);
+    weight_gradients(output, layout_.outputs_of_heads(), size_.query_stride, o, dy, gradients);
+    input_gradient(output, layout_.outputs_of_heads(), size_.query_stride, dy, d_output, false);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
       kernels::attention_backward<T>(size_, {q, k, v, o, d_output, q, k, v}, masks(), dropout,
                                      at(places_.kept), work_);
     });
-    clear_padding(q, layout_.keys_of_heads(), size_.samples * size_.queries, size_.query_stride);
+    rotate(true);
+    clear_padding(q, layout_.queries_of_heads(), size_.samples * size_.queries, size_.query_stride);
     clear_padding(k, layout_.keys_of_heads(), size_.samples * size_.keys, size_.key_stride);
     clear_padding(v, layout_.values_of_heads(), size_.samples * size_.keys, size_.key_stride);
     weight_gradients(query, layout_.query_width, size_.query_stride, x, q, gradients);
     weight_gradients(key, layout_.value_width, size_.key_stride, m, k, gradients);
     weight_gradients(value, layout_.value_width, size_.key_stride, m, v, gradients);
     if (dx != nullptr) input_gradient(query, layout_.query_width, size_.query_stride, q, dx, false);
-    if (dm == nullptr) return;
-    input_gradient(key, layout_.value_width, size_.key_stride, k, dm, dm == dx);
-    input_gradient(value, layout_.value_width, size_.key_stride, v, dm, true);
+    factor_gradients(query, layout_.query_width, size_.query_stride, x, q, dx);
+    if (dm != nullptr) {
+      input_gradient(key, layout_.value_width, size_.key_stride, k, dm, dm == dx);
+      input_gradient(value, layout_.value_width, size_.key_stride, v, dm, true);
+    }
+    factor_gradients(value, layout_.value_width, size_.key_stride, m, v, dm);
   }
 
  private:
@@ -240,7 +278,8 @@ class AttentionWork {
   [[nodiscard]] std::size_t units(Projection p) const {
     return p == output  ? layout_.output_width
            : p == value ? layout_.values_of_heads()
-                        : layout_.keys_of_heads();
+           : p == key   ? layout_.keys_of_heads()
+                        : layout_.queries_of_heads();
   }
   [[nodiscard]] T* kernel(Projection p, Slices<T> slices) const {
     return slices[layout_.use_bias ? 2 * p : p].data();
@@ -252,9 +291,32 @@ class AttentionWork {
   void project(Projection p, std::size_t inputs, std::size_t stride, const T* x, T* y) const {
     kernels::dense_forward<T>({inputs, units(p), stride}, x, kernel(p, weights_), bias(p, weights_),
                               y);
+    if (has_factors(p)) factors(p, inputs, stride).forward(x, y);
+  }
+  [[nodiscard]] bool has_factors(Projection p) const {
+    return factors_ != nullptr && (p == query || p == value);
+  }
+  [[nodiscard]] LowRank<T> factors(Projection p, std::size_t inputs, std::size_t stride) const {
+    return {inputs,
+            units(p),
+            factors_->rank,
+            stride,
+            factors_->weights[p].data(),
+            factors_->weights[p + 1].data(),
+            factors_->hidden + (p == query ? 0 : factors_->rank * stride),
+            factors_->temporary};
+  }
+  /// Of the factors, and what they add to dx.
+  void factor_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
+                        const T* dy, T* dx) const {
+    if (!has_factors(p)) return;
+    const LowRank<T> both = factors(p, inputs, stride);
+    both.gradients(x, dy, factors_->gradients[p].data(), factors_->gradients[p + 1].data());
+    if (dx != nullptr) both.add_input_gradient(dx);
   }
   void weight_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
                         const T* dy, Slices<T> gradients) const {
+    if (gradients.empty()) return;
     const kernels::DenseSize size{inputs, units(p), stride};
     kernels::dense_bias_gradient<T>(size, {dy, dy}, bias(p, gradients), transposed_);
     kernels::dense_weight_gradient<T>(size, x, transposed_, kernel(p, gradients));
@@ -263,6 +325,23 @@ class AttentionWork {
                       bool adds) const {
     kernels::dense_input_gradient<T>({inputs, units(p), stride}, kernel(p, weights_), dy, dx, {},
                                      adds);
+  }
+
+  /// q and k, or with `back` their gradients.
+  void rotate(bool back) const {
+    if (rotary_ == nullptr) return;
+    kernels::Rotary<T> rotary{.heads = layout_.heads,
+                              .features = layout_.key_dim,
+                              .samples = size_.samples,
+                              .positions = layout_.queries,
+                              .stride = size_.query_stride,
+                              .table = rotary_,
+                              .back = back,
+                              .x = at(places_.q)};
+    kernels::dispatch(rotary);
+    rotary.heads = layout_.key_value_heads;
+    rotary.x = at(places_.k);
+    kernels::dispatch(rotary);
   }
 
   static void clear_padding(T* data, std::size_t features, std::size_t rows, std::size_t stride) {
@@ -293,6 +372,8 @@ class AttentionWork {
   kernels::AttentionSize size_;
   AttentionLayout::Places places_;
   Slices<T> weights_;
+  const T* rotary_;
+  const AttentionFactors<T>* factors_;
   T* scratch_;
   T *output_gradient_, *transposed_, *work_;  // temporary
 };
@@ -316,6 +397,9 @@ LOCKSTEP_EXTERN_DOUBLE(class AttentionWork<double>);
 /// Sequences of more than 256 positions keep two numbers for each query and head for backward
 /// instead of all of its probabilities. What dropout drops depends on the seed, the step, the
 /// layer, the sample's index in the dataset, head and positions alone.
+/// With `rope_theta`, feature f and feature f + KeyDim / 2 of each head of q and k turn by
+/// position * rope_theta^(-2 f / KeyDim). Su et al., "RoFormer", arXiv 2104.09864, 2021, in the
+/// pairs of Llama. `sliding_window` takes the work of long sequences down to that window.
 /// Use: `MultiHeadAttention<4, 8>`: Sequence<10, 32> -> Sequence<10, 32>; query/kernel (32, 4, 8),
 /// query/bias (4, 8), key/kernel (32, 4, 8), key/bias (4, 8), value/kernel (32, 4, 8), value/bias
 /// (4, 8), attention_output/kernel (4, 8, 32), attention_output/bias (32).
@@ -327,8 +411,20 @@ struct MultiHeadAttention {
   static_assert(Options.dropout >= 0 && Options.dropout <= 1,
                 "lockstep: the dropout of MultiHeadAttention is the part of probabilities that is "
                 "dropped: from 0 to 1");
+  static_assert(Options.num_key_value_heads == 0 || Heads % Options.num_key_value_heads == 0,
+                "lockstep: the heads of keys and values (num_key_value_heads) must divide those of "
+                "queries: each serves as many of them");
+  static_assert(Options.sliding_window == 0 || Options.use_causal_mask,
+                "lockstep: sliding_window needs .use_causal_mask = true: it is the last positions "
+                "of those that a causal attention sees");
+  static_assert(Options.rope_theta == 0 || (Options.rope_theta > 1 && KeyDim % 2 == 0),
+                "lockstep: rope_theta turns pairs of features: it needs heads of an even number of "
+                "features, and is above 1 (Llama: 10000)");
 
-  static constexpr std::string_view name = "multi_head_attention";
+  static constexpr std::string_view name =
+      Options.num_key_value_heads == 0 ? "multi_head_attention" : "grouped_query_attention";
+  static constexpr std::string_view class_name =
+      Options.num_key_value_heads == 0 ? "" : "GroupQueryAttention";
   static constexpr bool keeps_padding = true;
   static constexpr bool takes_sequences = true;
   static constexpr bool keeps_mask = true;
@@ -384,13 +480,56 @@ struct MultiHeadAttention {
     work<In, T>(pass).backward(pass.x.data(), pass.x.data(), pass.dy.data(), pass.gradients,
                                pass.dx.data(), pass.dx.data());
   }
+  template <class In, class T>
+  static void backward_input(const BackwardPass<T>& pass) {
+    backward<In, T>(pass);
+  }
 
  private:
   template <class In, class T, class Pass>
   static detail::AttentionWork<T> work(const Pass& pass) {
-    return {layout<In>(), pass.context, pass.x.samples() / In::positions,
-            pass.weights, pass.scratch, pass.temporary};
+    return {layout<In>(),         pass.context, pass.x.samples() / In::positions,
+            pass.weights,         pass.scratch, pass.temporary,
+            rotary_table<In, T>()};
+  }
+
+ public:
+  /// Made once; null without rotary positions.
+  template <class In, class T>
+  static const T* rotary_table() {
+    if constexpr (Options.rope_theta == 0) {
+      return nullptr;
+    } else {
+      static const std::vector<T> table = [] {
+        std::vector<T> all(kernels::rotary_table_size(KeyDim, In::positions));
+        kernels::make_rotary_table(Options.rope_theta, KeyDim, In::positions, all.data());
+        return all;
+      }();
+      return table.data();
+    }
   }
 };
+
+namespace detail {
+
+constexpr MultiHeadAttentionOptions with_key_value_heads(MultiHeadAttentionOptions options,
+                                                         std::size_t heads) {
+  options.num_key_value_heads = heads;
+  return options;
+}
+
+}  // namespace detail
+
+/// MultiHeadAttention with fewer heads of keys and values than of queries, Keras's
+/// GroupQueryAttention(HeadDim, QueryHeads, KeyValueHeads): the first
+/// QueryHeads / KeyValueHeads heads of queries share the first of keys and values, and so on.
+/// Ainslie et al., "GQA", arXiv 2305.13245, 2023.
+/// Use: `GroupQueryAttention<8, 4, 2>`: Sequence<10, 32> -> Sequence<10, 32>; query/kernel (32, 4,
+/// 8), query/bias (4, 8), key/kernel (32, 2, 8), key/bias (2, 8), value/kernel (32, 2, 8),
+/// value/bias (2, 8), attention_output/kernel (4, 8, 32), attention_output/bias (32).
+template <std::size_t HeadDim, std::size_t QueryHeads, std::size_t KeyValueHeads,
+          MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
+using GroupQueryAttention =
+    MultiHeadAttention<QueryHeads, HeadDim, detail::with_key_value_heads(Options, KeyValueHeads)>;
 
 }}  // namespace lockstep

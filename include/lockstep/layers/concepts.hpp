@@ -79,6 +79,9 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 ///  9. `L::template backward_weights<In, T>(const BackwardPass<T>&)`: like backward, but dx is
 ///     empty and not wanted. It is called for the first layer that has variables. Default:
 ///     backward, with a dx that is thrown away.
+///     `L::template backward_input<In, T>(const BackwardPass<T>&)`: like backward, but there are no
+///     gradients. It is called for a Frozen layer. Default: backward, with gradients that are
+///     thrown away.
 /// 10. `L::keeps_padding` is true: L leaves finite values in the padding of y and zeros in that of
 ///     dx. Default: the model clears the padding after each call.
 /// 11. `L::template check<Position, In>()`: a consteval bool function whose static_asserts refuse

@@ -119,6 +119,16 @@ struct Dense {
     run_backward<In, T, true>(pass);
   }
 
+  template <class In, class T>
+  static void backward_input(const BackwardPass<T>& pass) {
+    const std::size_t stride = pass.x.stride();
+    if constexpr (!detail::is_identity<Activation>)
+      detail::activation_gradient<Activation, T>(Units * stride, pass.dy.data(), pass.y.data(),
+                                                 slope(pass), pass.dy.data());
+    kernels::dense_input_gradient<T>({In::size, Units, stride}, pass.weights[0].data(),
+                                     pass.dy.data(), pass.dx.data());
+  }
+
   template <class Self, class Function, class In, class T>
     requires(std::is_same_v<Self, Dense> && detail::has_minimum<Function, T> &&
              kernels::can_mask_input_gradient(Units))

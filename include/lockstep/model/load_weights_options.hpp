@@ -13,11 +13,11 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 enum class WeightsLayout {
   keras,  ///< as save_weights: "dense/kernel" [inputs x units]
   /// A state_dict of PyTorch: "fc.weight" [units x inputs]. Dots stand for slashes; weight is a
-  /// layer's kernel, embeddings or gamma, bias its bias or beta, running_mean and running_var are
-  /// its moving_mean and moving_variance. Kernels of Linear, Conv1d, Conv2d (also depthwise) and
-  /// ConvTranspose2d are transposed; the gates of GRU are put into Keras's order, and the two
-  /// biases of LSTM and RNN are added. Arrays of whole numbers (num_batches_tracked) are passed
-  /// over.
+  /// layer's kernel, embeddings, gamma or scale, bias its bias or beta, running_mean and
+  /// running_var are its moving_mean and moving_variance. Kernels of Linear (also those of several
+  /// heads, as query/kernel), Conv1d, Conv2d (also depthwise) and ConvTranspose2d are transposed;
+  /// the gates of GRU are put into Keras's order, and the two biases of LSTM and RNN are added.
+  /// Arrays of whole numbers (num_batches_tracked) are passed over.
   pytorch,
 };
 

@@ -52,6 +52,12 @@ template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueB
           MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
 struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBranch, ValueBranch> {
   using Base = detail::ParallelLayers<false, detail::NoMerge, QueryBranch, ValueBranch>;
+  static_assert(Options.rope_theta == 0 && Options.sliding_window == 0,
+                "lockstep: rope_theta and sliding_window are of one sequence's positions, and "
+                "CrossAttention looks from one at another: give them to MultiHeadAttention");
+  static_assert(Options.num_key_value_heads == 0 || Heads % Options.num_key_value_heads == 0,
+                "lockstep: the heads of keys and values (num_key_value_heads) must divide those of "
+                "queries: each serves as many of them");
 
   static constexpr std::string_view name = "cross_attention";
   static constexpr std::size_t layer_count = Base::layer_count + 1;

@@ -68,7 +68,8 @@ struct FrozenSequence<L> {
 }  // namespace detail
 
 /// L (a layer or a container), which is not trained: its variables are neither updated nor reduced,
-/// and no gradient is computed for what lies below the lowest layer that is trained. As in Keras, a
+/// and no gradient is computed for what lies below the lowest layer that is trained, nor for those
+/// of a Dense or a MultiHeadAttention. As in Keras, a
 /// BatchNormalization in it uses its moving statistics and leaves them alone, and a Dropout is
 /// active. Its names, and so its values in files of weights, are those of L: load the weights of a
 /// model that was trained without Frozen, and train the rest.
@@ -142,29 +143,37 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
     StepContext context = pass.context;
     context.frozen = true;
     context.gradients_ready = context.variables_done = {};
-    std::array<std::span<T>, trained> gradients;
+    std::array<std::span<T>, trained> gradients;  // with backward_input none is written
     T* next = pass.temporary.data();
-    for (std::size_t i = 0; i < trained; ++i) {
+    for (std::size_t i = 0; i < trained && !skips_gradients<In>; ++i) {
       const std::size_t size = detail::variables_of<L, In>()[i].size();
       gradients[i] = {next, size};
       next += padded_batch(size);
     }
-    L::template backward<In, T>({.context = context,
-                                 .weights = pass.state.first(trained),
-                                 .state = pass.state.subspan(trained),
-                                 .x = pass.x,
-                                 .y = pass.y,
-                                 .dy = pass.dy,
-                                 .dx = pass.dx,
-                                 .gradients = gradients,
-                                 .scratch = pass.scratch,
-                                 .temporary = pass.temporary.subspan(gradient_elements<In>())});
+    const BackwardPass<T> own{.context = context,
+                              .weights = pass.state.first(trained),
+                              .state = pass.state.subspan(trained),
+                              .x = pass.x,
+                              .y = pass.y,
+                              .dy = pass.dy,
+                              .dx = pass.dx,
+                              .gradients = skips_gradients<In> ? Slices<T>{} : gradients,
+                              .scratch = pass.scratch,
+                              .temporary = pass.temporary.subspan(gradient_elements<In>())};
+    if constexpr (skips_gradients<In>)
+      L::template backward_input<In, T>(own);
+    else
+      L::template backward<In, T>(own);
   }
 
  private:
   template <class In>
+  static constexpr bool skips_gradients =
+      requires(const BackwardPass<float>& pass) { L::template backward_input<In, float>(pass); };
+  template <class In>
   static constexpr std::size_t gradient_elements() {
     std::size_t elements = 0;
+    if (skips_gradients<In>) return elements;
     for (const Variable& variable : detail::variables_of<L, In>())
       elements += padded_batch(variable.size());
     return elements;

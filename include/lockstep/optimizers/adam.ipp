@@ -4,7 +4,7 @@
 
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/optimizers/portable_functions.hpp"
+#include "lockstep/core/portable_functions.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {

@@ -14,7 +14,7 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/optimizers/portable_functions.hpp"
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 

@@ -13,7 +13,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
-#include "lockstep/optimizers/portable_functions.hpp"
+#include "lockstep/core/portable_functions.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 

@@ -137,9 +137,21 @@ struct Numbers {
   }
 };
 
+/// A matrix whose rows or columns are those of several heads: attention's, in Keras's shape.
+[[nodiscard]] inline bool is_of_heads(const Numbers& kernel, std::span<const std::size_t> wanted) {
+  return kernel.shape.size() == 2 && wanted.size() == 3 &&
+         ((kernel.shape[1] == wanted[0] && kernel.shape[0] == wanted[1] * wanted[2]) ||
+          (kernel.shape[1] == wanted[0] * wanted[1] && kernel.shape[0] == wanted[2]));
+}
+
 /// Puts a kernel of PyTorch into Keras's layout, where its shape allows it.
 LOCKSTEP_INLINE void turn_kernel(Numbers& kernel, std::span<const std::size_t> wanted,
                                  const std::vector<std::size_t>& flattened) {
+  if (is_of_heads(kernel, wanted)) {
+    kernel.permute({1, 0});
+    kernel.shape.assign(wanted.begin(), wanted.end());
+    return;
+  }
   if (kernel.shape.size() != wanted.size()) return;
   if (wanted.size() == 2) {
     if (!flattened.empty()) {
@@ -222,12 +234,13 @@ LOCKSTEP_INLINE std::optional<SavedArray> find_array(FileArrays& file, const Wan
     return found == nullptr ? std::nullopt : std::optional(convert_array(found->array, scalar));
 
   const std::string layer = wanted.name.substr(0, slash == std::string::npos ? 0 : slash);
-  const char* const name = variable == "kernel" || variable == "embeddings" || variable == "gamma"
-                               ? "/weight"
-                           : variable == "bias" || variable == "beta" ? "/bias"
-                           : variable == "moving_mean"                ? "/running_mean"
-                           : variable == "moving_variance"            ? "/running_var"
-                                                                      : nullptr;
+  const char* const name =
+      variable == "kernel" || variable == "embeddings" || variable == "gamma" || variable == "scale"
+          ? "/weight"
+      : variable == "bias" || variable == "beta" ? "/bias"
+      : variable == "moving_mean"                ? "/running_mean"
+      : variable == "moving_variance"            ? "/running_var"
+                                                 : nullptr;
   if (found == nullptr && name != nullptr) found = file.take(layer + name);
   if (found == nullptr) {
     const std::string outer =
@@ -235,8 +248,14 @@ LOCKSTEP_INLINE std::optional<SavedArray> find_array(FileArrays& file, const Wan
     auto numbers = recurrent_array(file, outer, variable, wanted.shape);
     return numbers ? std::optional(numbers->saved(wanted.name, scalar)) : std::nullopt;
   }
-  if (!variable.ends_with("kernel")) return convert_array(found->array, scalar);
   Numbers kernel(found->array);
+  if (variable == "bias" && kernel.shape.size() == 1 && wanted.shape.size() == 2 &&
+      kernel.shape[0] == wanted.shape[0] * wanted.shape[1]) {  // attention's
+    kernel.shape.assign(wanted.shape.begin(), wanted.shape.end());
+    return kernel.saved(wanted.name, scalar);
+  }
+  if (!variable.ends_with("kernel") && !variable.starts_with("lora_kernel"))
+    return convert_array(found->array, scalar);
   turn_kernel(kernel, wanted.shape, found->flattened);
   return kernel.saved(wanted.name, scalar);
 }

@@ -26,6 +26,7 @@
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/random.hpp"
 #include "lockstep/kernels/recurrence.hpp"
+#include "lockstep/kernels/rotary.hpp"
 #include "lockstep/kernels/sequences.hpp"
 #include "lockstep/kernels/simple_rnn.hpp"
 #include "lockstep/kernels/softmax.hpp"

@@ -16,6 +16,7 @@
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/losses/regression.hpp"
+#include "lockstep/network/swiglu.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/exported_models.hpp"
@@ -125,6 +126,15 @@ using MaskedTokens =
                    ls::Dropout<0.5>, ls::CrossAttention<2, 2, ls::Identity, ls::Dense<3>>,
                    ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
 
+constexpr ls::MultiHeadAttentionOptions rotary{
+    .use_bias = false, .use_causal_mask = true, .sliding_window = 3, .rope_theta = 10};
+constexpr ls::MultiHeadAttentionOptions groups_of_values{.value_dim = 3, .num_key_value_heads = 2};
+using Llama =
+    ls::Sequential<ls::Input<7>, ls::Embedding<5, 6, masks_zero>,
+                   ls::Residual<ls::RMSNormalization<>, ls::GroupQueryAttention<4, 4, 2, rotary>>,
+                   ls::Residual<ls::SwiGLU<9, 6>>,
+                   ls::Residual<ls::MultiHeadAttention<4, 2, groups_of_values>>, ls::Dense<5>>;
+
 /// "Gemm Relu Gemm", and the bytes of the initializers.
 struct Parsed {
   std::string ops;
@@ -222,13 +232,15 @@ TEST_SUITE("ONNX in Python [needs python]") {
     auto masked_tokens =
         ls::compile<MaskedTokens>(alone, {.seed = 7}, ls::MeanSquaredError{}, ls::SGD{});
     write(masked_tokens, "masked_tokens", 7 * 3, 0, true);
+    auto llama = ls::compile<Llama>(alone, {.seed = 8}, ls::MeanSquaredError{}, ls::SGD{});
+    write(llama, "llama", 7, 5, true);
     ls::write_file_atomically(folder.path("data.npz"), ls::encode_npz(data));
 
     const Finished finished = run_python(R"py(
 import sys, numpy as np, onnxruntime
 data = np.load(sys.argv[1] + "/data.npz")
 for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,)),
-                    ("generator", (3, 4, 3)), ("masked_ids", (9,)), ("masked_tokens", (7, 3))):
+                    ("generator", (3, 4, 3)), ("masked_ids", (9,)), ("masked_tokens", (7, 3)), ("llama", (7,))):
     session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", providers=["CPUExecutionProvider"])
     (x,), (y,) = session.get_inputs(), session.get_outputs()
     assert (x.name, y.name) == ("samples", "outputs") and x.shape == ["batch", *shape], (x.name, x.shape)

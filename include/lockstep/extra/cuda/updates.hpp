@@ -11,7 +11,7 @@
 #include "lockstep/extra/cuda/kernels.cuh"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/concepts.hpp"
-#include "lockstep/optimizers/portable_functions.hpp"
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {

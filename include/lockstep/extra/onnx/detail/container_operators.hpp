@@ -229,8 +229,10 @@ inline void onnx_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer) {
 
 /// Heads and dimensions of an attention.
 struct OnnxAttention {
-  std::size_t heads, key_dim, value_dim, queries, keys;
+  std::size_t heads, key_value_heads, key_dim, value_dim, queries, keys;
   bool use_bias, causal;
+  std::size_t window;
+  double rope_theta;
 };
 
 /// Queries and values: sequences, and which of their positions count (see OnnxGraph::mask).
@@ -257,7 +259,8 @@ inline std::string onnx_visible_keys(OnnxGraph& graph, const OnnxAttention& size
   if (size.causal) {
     std::vector<float> visible(size.queries * size.keys, 1);
     for (std::size_t t = 0; t < size.queries; ++t)
-      for (std::size_t s = t + 1; s < size.keys; ++s) visible[t * size.keys + s] = 0;
+      for (std::size_t s = 0; s < size.keys; ++s)
+        if (s > t || (size.window != 0 && s + size.window <= t)) visible[t * size.keys + s] = 0;
     const std::size_t shape[] = {size.queries, size.keys};
     causal = graph.floats("visible", shape, visible);
   }
@@ -265,6 +268,28 @@ inline std::string onnx_visible_keys(OnnxGraph& graph, const OnnxAttention& size
     keys = graph.reshaped(value_mask, {-1, 1, 1, static_cast<std::int64_t>(size.keys)});
   if (causal.empty() || keys.empty()) return causal.empty() ? keys : causal;
   return graph.node("Mul", {causal, keys});
+}
+
+/// Rotary positions of x [batch x heads x positions x features]: x cos + (x turned by 90°) sin.
+inline std::string onnx_rotary(OnnxGraph& graph, const OnnxAttention& size, const std::string& x) {
+  const std::size_t features = size.key_dim, half = features / 2, positions = size.queries;
+  std::vector<double> table(kernels::rotary_table_size(features, positions));
+  kernels::make_rotary_table(size.rope_theta, features, positions, table.data());
+  std::vector<float> cosines(features * positions), sines(cosines.size()),
+      turn(features * features);
+  for (std::size_t f = 0; f < features; ++f) {
+    for (std::size_t t = 0; t < positions; ++t) {
+      const double* const row = table.data() + f % half * 2 * positions;
+      cosines[t * features + f] = static_cast<float>(row[t]);
+      sines[t * features + f] = static_cast<float>(row[positions + t]);
+    }
+    turn[(f + half) % features * features + f] = f < half ? -1.0F : 1.0F;
+  }
+  const std::size_t rows[] = {positions, features}, square[] = {features, features};
+  return graph.node(
+      "Add", {graph.node("Mul", {x, graph.floats("cosines", rows, cosines)}),
+              graph.node("Mul", {graph.node("MatMul", {x, graph.floats("turn", square, turn)}),
+                                 graph.floats("sines", rows, sines)})});
 }
 
 inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
@@ -278,11 +303,16 @@ inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
   graph.lay_out(false);
   const std::string v = graph.value().name;
   /// [batch x positions x heads * features], with an axis for the heads
-  const auto heads = [&](const std::string& x, std::size_t positions, std::size_t features,
-                         std::vector<std::int64_t> order) {
-    return graph.transposed(
-        graph.reshaped(x, {-1, as_int(positions), as_int(size.heads), as_int(features)}),
-        std::move(order));
+  const auto heads = [&](std::string x, std::size_t count, std::size_t positions,
+                         std::size_t features, std::vector<std::int64_t> order) {
+    x = graph.reshaped(x, {-1, as_int(positions), as_int(count), as_int(features)});
+    if (count != size.heads) {  // each one for its group
+      std::vector<std::int64_t> group;
+      for (std::size_t head = 0; head < size.heads; ++head)
+        group.push_back(as_int(head * count / size.heads));
+      x = graph.node("Gather", {x, graph.constant("group", group)}, {onnx_int("axis", 2)});
+    }
+    return graph.transposed(x, std::move(order));
   };
   const auto rows = [&] {  // of the next kernel, [width x heads x features]
     return graph.next_trained().shape[0];
@@ -292,8 +322,19 @@ inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
                          graph.number(1 / std::sqrt(static_cast<double>(size.key_dim)))});
   const std::string key = onnx_projected(graph, v, rows(), size.use_bias);
   const std::string value = onnx_projected(graph, v, rows(), size.use_bias);
-  std::string scores = graph.node("MatMul", {heads(query, size.queries, size.key_dim, {0, 2, 1, 3}),
-                                             heads(key, size.keys, size.key_dim, {0, 2, 3, 1})});
+  std::string scores;
+  if (size.rope_theta == 0) {
+    scores = graph.node("MatMul",
+                        {heads(query, size.heads, size.queries, size.key_dim, {0, 2, 1, 3}),
+                         heads(key, size.key_value_heads, size.keys, size.key_dim, {0, 2, 3, 1})});
+  } else {
+    const auto turned = [&](const std::string& x, std::size_t count) {
+      return onnx_rotary(graph, size, heads(x, count, size.queries, size.key_dim, {0, 2, 1, 3}));
+    };
+    const std::string turned_query = turned(query, size.heads);
+    scores = graph.node("MatMul", {turned_query, graph.transposed(turned(key, size.key_value_heads),
+                                                                  {0, 1, 3, 2})});
+  }
   const std::string visible = onnx_visible_keys(graph, size, value_mask);
   if (!visible.empty())
     scores =
@@ -306,8 +347,9 @@ inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
   if (!query_mask.empty())
     weights =
         graph.node("Mul", {weights, graph.reshaped(query_mask, {-1, 1, as_int(size.queries), 1})});
-  const std::string seen =
-      graph.node("MatMul", {weights, heads(value, size.keys, size.value_dim, {0, 2, 1, 3})});
+  const std::string seen = graph.node(
+      "MatMul",
+      {weights, heads(value, size.key_value_heads, size.keys, size.value_dim, {0, 2, 1, 3})});
   const std::string joined =
       graph.reshaped(graph.transposed(seen, {0, 2, 1, 3}),
                      {-1, as_int(size.queries), as_int(size.heads * size.value_dim)});
@@ -319,12 +361,15 @@ template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Optio
           class Values>
 constexpr OnnxAttention onnx_attention_size() {
   return {.heads = Heads,
+          .key_value_heads = Options.num_key_value_heads == 0 ? Heads : Options.num_key_value_heads,
           .key_dim = KeyDim,
           .value_dim = Options.value_dim == 0 ? KeyDim : Options.value_dim,
           .queries = positions_of<Queries>,
           .keys = positions_of<Values>,
           .use_bias = Options.use_bias,
-          .causal = Options.use_causal_mask};
+          .causal = Options.use_causal_mask,
+          .window = Options.sliding_window,
+          .rope_theta = Options.rope_theta};
 }
 template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options>
 struct OnnxOperator<MultiHeadAttention<Heads, KeyDim, Options>> {

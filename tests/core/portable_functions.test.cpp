@@ -1,4 +1,4 @@
-#include "lockstep/optimizers/portable_functions.hpp"
+#include "lockstep/core/portable_functions.hpp"
 
 #include <doctest/doctest.h>
 
