@@ -263,8 +263,8 @@ class Zip : public detail::ZippedStages {
 };
 
 /// The samples of several datasets side by side, flat, in their order; ends with the shortest one.
-/// For models with several inputs or outputs: inputs() and targets() make it. begin throws DataError
-/// when one has targets.
+/// For models with several inputs or outputs: inputs() and targets() make it. begin throws
+/// DataError when one has targets.
 class SideBySide : public detail::ZippedStages {
  public:
   explicit SideBySide(std::vector<AnyStage> branches)

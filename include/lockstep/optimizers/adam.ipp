@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/adam.hpp"
-#include "lockstep/core/portable_functions.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {

@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
-#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/whole_variables.hpp"
 

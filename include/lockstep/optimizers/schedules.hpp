@@ -11,9 +11,9 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
-#include "lockstep/core/portable_functions.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 

@@ -8,10 +8,10 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/extra/cuda/kernels.cuh"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/concepts.hpp"
-#include "lockstep/core/portable_functions.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
