@@ -68,6 +68,13 @@ TEST_SUITE("flop") {
     CHECK(flop<MultiHeadAttention<2, 4, MultiHeadAttentionOptions{.use_causal_mask = true}>,
                Sequence<6, 12>>
               .forward == projections + causal + last);
+    // Of the causal pairs a window of 2 leaves 11; 2 heads share one of keys and values.
+    CHECK(flop<MultiHeadAttention<2, 4,
+                                  MultiHeadAttentionOptions{.use_causal_mask = true,
+                                                            .sliding_window = 2,
+                                                            .num_key_value_heads = 1}>,
+               Sequence<6, 12>>
+              .forward == 2 * 6 * 12 * (8 + 4 + 4) + 2 * 11 * 2 * 8 + last);
   }
 
   TEST_CASE("all other layers have none") {
@@ -92,12 +99,16 @@ TEST_SUITE("flop") {
     // The first layer with variables, and those before it, have no gradient of their input.
     CHECK(flop<Sequential<Dense<4>, Activation<ReLU>, Dense<3>>, Shape<5>> ==
           parts(a + b, a + 2 * b, a));
-    CHECK(flop<Sequential<Frozen<Dense<4>>, Dense<3>>, Shape<5>> == Flop{a + b, 2 * a + 2 * b, b});
-    CHECK(flop<Sequential<Frozen<Dense<4>>>, Shape<5>> == Flop{a, 2 * a, 0});
+    CHECK(flop<Sequential<Frozen<Dense<4>>, Dense<3>>, Shape<5>> == Flop{a + b, a + 2 * b, b});
+    CHECK(flop<Sequential<Frozen<Dense<4>>>, Shape<5>> == Flop{a, a, 0});
+    CHECK(flop<Sequential<Frozen<Sequential<Dense<4>>>>, Shape<5>> == Flop{a, 2 * a, 0});
+    // Factors of 5 x 2 and 2 x 4 beside the frozen kernel.
+    const std::uint64_t factors = 2 * 2 * (5 + 4);
+    CHECK(flop<LoRA<Dense<4>, 2>, Shape<5>> == Flop{a + factors, a + 2 * factors, factors});
     CHECK(flop<Repeat<3, Dense<5>>, Shape<5>> == parts(150, 250, 50));
     CHECK(flop<Residual<Dense<4, ReLU>, Dense<5>>, Shape<5>> == parts(2 * a, 3 * a, a));
     CHECK(flop<Parallel<Concatenate, Dense<4>, Frozen<Dense<4>>>, Shape<5>> ==
-          Flop{2 * a, 4 * a, a});
+          Flop{2 * a, 3 * a, a});
     CHECK(flop<Sequential<ToSequence, Dense<4>>, Shape<7, 5>> == 7 * parts(a, a, a));
     // 6 tokens: a body of 8 x 8 above the embedding, and 50 logits.
     const std::uint64_t body = 2 * 6 * 8 * 8, head = 2 * 6 * 8 * 50;

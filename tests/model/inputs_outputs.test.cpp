@@ -125,8 +125,8 @@ TEST_CASE("inputs and outputs with names: their names are those of the variables
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   INFO(names.front(), " ", names.back());
-  CHECK(has("class/dense/kernel"));
-  CHECK(has("price/dense/bias"));
+  CHECK(has("outputs/class/dense/kernel"));
+  CHECK(has("outputs/price/dense/bias"));
 }
 
 TEST_CASE("inputs and targets: side by side, resumable, as long as the shortest") {

@@ -80,19 +80,32 @@ struct AttentionLayout {
             .window = window,
             .group = heads / key_value_heads};
   }
-  /// Of a sample; a causal attention needs the keys at and before each query.
-  [[nodiscard]] constexpr Flop flop() const {
+  /// Multiply-adds for a sample: of the projections of queries, keys and values, of what heads do
+  /// with each key that a query sees, and of the last projection.
+  struct MultiplyAdds {
+    std::uint64_t inputs, pairs, output;
+  };
+  [[nodiscard]] constexpr MultiplyAdds multiply_adds() const {
     std::uint64_t pairs = 0;
-    for (std::size_t query = 0; query < queries; ++query)
-      pairs += causal ? std::min(query + 1, keys) : keys;
-    const Flop inputs = product_flop(queries * query_width * keys_of_heads() +
-                                     keys * value_width * (keys_of_heads() + values_of_heads()));
-    const Flop others = product_flop(pairs * (keys_of_heads() + values_of_heads()) +
-                                     queries * values_of_heads() * output_width);
-    Flop all = inputs;
-    all += others;
-    all.backward_weights += others.backward - others.backward_weights;
-    return all;
+    for (std::size_t query = 0; query < queries; ++query) {
+      const std::size_t seen = causal ? std::min(query + 1, keys) : keys;
+      pairs += window == 0 ? seen : std::min(seen, window);
+    }
+    return {queries * query_width * queries_of_heads() +
+                keys * value_width * (keys_of_heads() + values_of_heads()),
+            pairs * (queries_of_heads() + outputs_of_heads()),
+            queries * outputs_of_heads() * output_width};
+  }
+  [[nodiscard]] constexpr Flop flop() const {
+    const auto [inputs, pairs, output] = multiply_adds();
+    return {2 * (inputs + pairs + output), 4 * (inputs + pairs + output),
+            2 * inputs + 4 * (pairs + output)};
+  }
+  /// Without the gradients of weights; `backward_weights`: nor those of the input.
+  [[nodiscard]] constexpr Flop frozen_flop() const {
+    const auto [inputs, pairs, output] = multiply_adds();
+    return {2 * (inputs + pairs + output), 2 * inputs + 4 * pairs + 2 * output,
+            4 * pairs + 2 * output};
   }
   /// A place in the scratch for each array; `end` is its size.
   struct Places {
@@ -454,6 +467,8 @@ struct MultiHeadAttention {
 
   template <class In>
   static constexpr Flop flop = layout<In>().flop();
+  template <class In>
+  static constexpr Flop frozen_flop = layout<In>().frozen_flop();
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

@@ -74,6 +74,8 @@ struct Dense {
 
   template <class In>
   static constexpr Flop flop = product_flop(In::size * Units);
+  template <class In>
+  static constexpr Flop frozen_flop{2 * In::size * Units, 2 * In::size* Units, 0};
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {

@@ -160,6 +160,7 @@ struct Inputs : Input<(std::size_t{0} + ... + Named::Sample::size)> {
 /// Dense<1>>>>`: Shape<4> -> Shape<3>. Keras: a list of outputs.
 template <class... Named>
 struct Outputs : Parallel<Concatenate, Named...> {
+  static constexpr std::string_view name = "outputs";
   static_assert(detail::names_differ<Named...>(), "lockstep: two outputs of Outputs have one name");
 
   template <class In, Name Of>

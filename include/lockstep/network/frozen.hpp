@@ -100,9 +100,14 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
   template <class In>
   static constexpr auto state_variables = detail::constant_variables<L, In>();
 
-  /// (The gradients of its weights are computed with that of its input.)
+  /// (Without backward_input, the gradients of its weights are computed with that of its input.)
   template <class In>
-  static constexpr Flop flop = detail::flop_of<L, In>();
+  static constexpr Flop flop = [] {
+    if constexpr (requires { L::template frozen_flop<In>; })
+      return L::template frozen_flop<In>;
+    else
+      return detail::flop_of<L, In>();
+  }();
 
   /// `size`: as L takes it, a stride or a number of samples.
   template <class In>

@@ -9,6 +9,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/low_rank.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/frozen.hpp"
@@ -32,6 +33,13 @@ constexpr std::array<Variable, 2> lora_factors(std::string_view a, std::string_v
                                                Extents... units) {
   return {Variable{a, {inputs, rank}, he_uniform, Fans{inputs, rank}},
           Variable{b, {rank, units...}, zeros, Fans{rank, (units * ... * 1)}}};
+}
+
+/// A frozen layer's work, and that of the factors with each of so many rows.
+template <std::size_t Count>
+constexpr Flop lora_flop(Flop all, const std::array<Variable, Count>& factors, std::size_t rows) {
+  for (const Variable& factor : factors) all += product_flop(rows * factor.size());
+  return all;
 }
 
 }  // namespace detail
@@ -74,6 +82,8 @@ struct LoRA<Dense<Units, Activation, Options>, Rank> {
       detail::lora_factors("lora_kernel_a", "lora_kernel_b", In::size, Rank, Units);
   template <class In>
   static constexpr auto state_variables = detail::constant_variables<Base, In>();
+  template <class In>
+  static constexpr Flop flop = detail::lora_flop(Base::template frozen_flop<In>, variables<In>, 1);
 
   /// x A, and what the activation keeps.
   template <class In>
@@ -173,6 +183,9 @@ struct LoRA<MultiHeadAttention<Heads, KeyDim, Options>, Rank> {
   }();
   template <class In>
   static constexpr auto state_variables = detail::constant_variables<Base, In>();
+  template <class In>
+  static constexpr Flop flop =
+      detail::lora_flop(Base::template frozen_flop<In>, variables<In>, In::positions);
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
