@@ -14,6 +14,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/data/augmentation.hpp"
 #include "lockstep/data/cache.hpp"
+#include "lockstep/data/generator.hpp"
 #include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/window.hpp"
 
@@ -75,6 +76,14 @@ TEST_CASE("parallel_read: the samples of one thread, whatever comes before it") 
           out.y[0] = in.y[0];
         },
         {.sample_size = 3, .target_size = 1}));
+  }
+  SUBCASE("a generator") {
+    check_alike(ls::from_generator(
+        [](auto& sample) {
+          sample.x[0] = static_cast<float>(sample.index);
+          sample.y[0] += sample.x[0];
+        },
+        {.size = 150, .sample_size = 2, .target_size = 1}));
   }
   SUBCASE("windows") { check_alike(ls::from_tensor_slices(std::vector<int>(300, 3)).window(4, 1)); }
   SUBCASE("several pipelines") {

@@ -104,7 +104,8 @@ TEST_SUITE("flop") {
     CHECK(flop<Sequential<Frozen<Sequential<Dense<4>>>>, Shape<5>> == Flop{a, 2 * a, 0});
     // Factors of 5 x 2 and 2 x 4 beside the frozen kernel.
     const std::uint64_t factors = 2 * 2 * (5 + 4);
-    CHECK(flop<LoRA<Dense<4>, 2>, Shape<5>> == Flop{a + factors, a + 2 * factors, factors});
+    CHECK(flop<LoRA<Dense<4>, 2>, Shape<5>> ==
+          Flop{a + factors, a + 2 * factors, factors + 2 * 2 * 4});
     CHECK(flop<Repeat<3, Dense<5>>, Shape<5>> == parts(150, 250, 50));
     CHECK(flop<Residual<Dense<4, ReLU>, Dense<5>>, Shape<5>> == parts(2 * a, 3 * a, a));
     CHECK(flop<Parallel<Concatenate, Dense<4>, Frozen<Dense<4>>>, Shape<5>> ==

@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +19,9 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/metrics/mean_losses.hpp"
+#include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/signature.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
@@ -49,6 +52,24 @@ using Plain = ls::Sequential<
 static_assert(In::range<"image">.begin == 3 && In::range<"image">.end == 7);
 static_assert(ls::output_range<Net, "class">.begin == 0 && ls::output_range<Net, "class">.end == 2);
 static_assert(ls::output_range<Net, "price">.begin == 2 && ls::output_range<Net, "price">.end == 3);
+
+// Names, shapes and layers are in its signature.
+template <class... Parts>
+constexpr bool differ() {
+  std::array all{ls::signature<Parts>...};
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+static_assert(differ<ls::Outputs<ls::NamedOutput<"a", ls::Dense<2, ls::ReLU>>>,
+                     ls::Outputs<ls::NamedOutput<"a", ls::Dense<2, ls::Tanh>>>,
+                     ls::Outputs<ls::NamedOutput<"b", ls::Dense<2, ls::ReLU>>>,
+                     ls::Inputs<ls::NamedInput<"a", 2, 3>>, ls::Inputs<ls::NamedInput<"a", 3, 2>>,
+                     ls::Inputs<ls::NamedInput<"b", 3, 2>>, ls::Input<6>>());
+static_assert(
+    ls::budget<Net, decltype(ls::Losses{
+                        ls::output_loss<Net, "class">(ls::SparseCategoricalCrossentropy{}),
+                        ls::output_loss<Net, "price">(ls::MeanSquaredError{})})>(20, ls::SGD{})
+        .parameters == ls::budget<Plain>(20, ls::SGD{}).parameters);
 
 struct Data {
   std::vector<float> numbers, images, categories, classes, prices;

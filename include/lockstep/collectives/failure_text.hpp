@@ -86,11 +86,11 @@ class WorkerNames {
 
 // Who waits for whom, as a log says it meanwhile.
 
-/// "worker 0 waits since 5 s for worker 1"; `waiter`: also "replica 0 in all_reduce".
+/// "worker 0 has waited 5 s for worker 1"; `waiter`: also "replica 0 in all_reduce".
 [[gnu::cold]] inline std::string waits_since(std::string_view waiter,
                                              std::chrono::milliseconds since,
                                              std::string_view missing) {
-  return concat({waiter, " waits since ", since.count() / 1000, " s for ", missing});
+  return concat({waiter, " has waited ", since.count() / 1000, " s for ", missing});
 }
 /// `option`: of CommunicationOptions
 [[gnu::cold]] inline std::string counts_as_lost(std::chrono::milliseconds limit,
@@ -199,7 +199,7 @@ inline constexpr const char* lost_as_well = "; lost as well: ";
 // Workers that are missing at start-up, and why: ends of sentences, too.
 
 [[gnu::cold]] inline std::string is_silent_since(std::chrono::seconds silence) {
-  return concat({"is connected, but silent since ", silence.count(), " s"});
+  return concat({"is connected, but has been silent for ", silence.count(), " s"});
 }
 [[gnu::cold]] inline std::string nothing_comes_from(std::string_view address) {
   return concat({"does not answer (nothing comes back from ", address, ")"});

@@ -36,7 +36,8 @@ struct BlankSource {
   template <class T>
   void read(std::span<const std::int64_t>, TensorView<T> x, TensorView<T> y) const {
     for (const TensorView<T>& view : {x, y})
-      for (std::size_t i = 0; i < view.features() * view.stride(); ++i) view.data()[i] = T(0);
+      for (std::size_t f = 0; f < view.features(); ++f)
+        for (std::size_t row = 0; row < view.samples(); ++row) view(row, f) = T(0);
   }
 };
 

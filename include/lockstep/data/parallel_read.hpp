@@ -46,7 +46,7 @@ class ReadingThreads {
 
 /// The samples of a batch are read by several threads, each with its copy of the stages upstream:
 /// sources, maps, interleaved files. Order, samples and random numbers are as with one thread.
-/// A thread reads at least 16 samples of a batch.
+/// A thread reads 16 samples of a batch or more; the last one may read fewer.
 /// Use: `samples.map([](auto& sample) { sample.x[0] *= 2; }).parallel_read(2)`. TensorFlow:
 /// `num_parallel_calls`.
 template <class Upstream>
@@ -107,7 +107,7 @@ class ParallelRead : public Transform<Upstream> {
 
  private:
   std::size_t size_;
-  std::vector<Upstream> readers_;  ///< of the other threads, as upstream was when the pass began
+  std::vector<Upstream> readers_;  ///< copies, made when a pass first needs them
   detail::ReadingThreads threads_;
 };
 

@@ -33,7 +33,7 @@ struct MultiHeadAttentionOptions {
   double dropout = 0;              ///< of the probabilities: from 0 to 1
   bool use_bias = true;            ///< in all four projections
   bool use_causal_mask = false;    ///< position t sees 0 to t. (In Keras an argument of the call.)
-  std::size_t sliding_window = 0;  ///< of 0 to t position t sees the last ones, so many; 0: all
+  std::size_t sliding_window = 0;  ///< position t sees so many, itself the last; 0: all
   /// Rotary positions with this base, as Llama has them (10000): queries and keys turn; 0: none.
   double rope_theta = 0;
   std::size_t num_key_value_heads = 0;  ///< see GroupQueryAttention; 0: as many as of queries
@@ -412,7 +412,8 @@ LOCKSTEP_EXTERN_DOUBLE(class AttentionWork<double>);
 /// layer, the sample's index in the dataset, head and positions alone.
 /// With `rope_theta`, feature f and feature f + KeyDim / 2 of each head of q and k turn by
 /// position * rope_theta^(-2 f / KeyDim). Su et al., "RoFormer", arXiv 2104.09864, 2021, in the
-/// pairs of Llama. `sliding_window` takes the work of long sequences down to that window.
+/// pairs of Llama. `sliding_window` limits the work on long sequences to that window, but not where
+/// there is dropout.
 /// Use: `MultiHeadAttention<4, 8>`: Sequence<10, 32> -> Sequence<10, 32>; query/kernel (32, 4, 8),
 /// query/bias (4, 8), key/kernel (32, 4, 8), key/bias (4, 8), value/kernel (32, 4, 8), value/bias
 /// (4, 8), attention_output/kernel (4, 8, 32), attention_output/bias (32).
@@ -529,6 +530,7 @@ namespace detail {
 
 constexpr MultiHeadAttentionOptions with_key_value_heads(MultiHeadAttentionOptions options,
                                                          std::size_t heads) {
+  if (heads == 0) throw "lockstep: GroupQueryAttention needs at least one head of keys and values";
   options.num_key_value_heads = heads;
   return options;
 }

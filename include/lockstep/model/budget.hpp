@@ -150,13 +150,14 @@ template <class Net, class LossType = void, class T = float, class O>
 template <class Net, class LossType = void, class T = float, class O>
 [[nodiscard]] constexpr std::size_t largest_batch(std::size_t bytes, const O& optimizer,
                                                   int ranks = 1, bool sharded_updates = false) {
+  if (ranks < 1) throw ConfigurationError("largest_batch: ranks must be at least 1");
   const auto count = static_cast<std::size_t>(ranks);
   const auto fits = [&](std::size_t samples) {
     return budget<Net, LossType, T>(samples * count, optimizer, ranks, sharded_updates).memory <=
            bytes;
   };
   std::size_t most = 0, step = 1;
-  while (fits(step)) step *= 2;
+  while (step < (std::size_t{1} << 40) && fits(step)) step *= 2;
   for (; step > 0; step /= 2)
     if (fits(most + step)) most += step;
   return most * count;

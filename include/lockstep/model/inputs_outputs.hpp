@@ -38,15 +38,17 @@ template <Name Of, std::size_t... Extents>
 struct NamedInput {
   static constexpr std::string_view name = Of.view();
   using Sample = Shape<Extents...>;
+  using Content = Sample;  // see signature
 };
 
-/// A branch of Outputs: layers, whose output is flat, and its name, which begins those of their
-/// variables.
+/// A branch of Outputs: layers, whose output is flat, and its name, which stands in those of their
+/// variables: "outputs/class/dense/kernel".
 /// Use: `Outputs<NamedOutput<"class", Dense<2>>, NamedOutput<"price", Dense<1>>>`. Keras: an
 /// output's name.
 template <Name Of, class... Layers>
 struct NamedOutput : Sequential<Layers...> {
   static constexpr std::string_view name = Of.view();
+  using Content = Sequential<Layers...>;  // see signature
 };
 
 namespace detail {
@@ -203,7 +205,7 @@ template <class Net, Name Of, class... Parts, class M>
   constexpr FeatureRange targets = [] {
     FeatureRange found;
     std::size_t next = 0;
-    ((found = Parts::begin == output_range<Net, Of>.begin
+    ((found = Parts::begin == output_range<Net, Of>.begin && Parts::end == output_range<Net, Of>.end
                   ? FeatureRange{next, next + Parts::target_size}
                   : found,
       next += Parts::target_size),

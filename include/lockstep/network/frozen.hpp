@@ -67,12 +67,12 @@ struct FrozenSequence<L> {
 
 }  // namespace detail
 
-/// L (a layer or a container), which is not trained: its variables are neither updated nor reduced,
-/// and no gradient is computed for what lies below the lowest layer that is trained, nor for those
-/// of a Dense or a MultiHeadAttention. As in Keras, a
-/// BatchNormalization in it uses its moving statistics and leaves them alone, and a Dropout is
-/// active. Its names, and so its values in files of weights, are those of L: load the weights of a
-/// model that was trained without Frozen, and train the rest.
+/// L (a layer or a container), which is not trained: its variables are neither updated nor reduced.
+/// No gradient is computed for what lies below the lowest layer that is trained, nor for the
+/// variables of a frozen Dense or MultiHeadAttention. As in Keras, a BatchNormalization in it uses
+/// its moving statistics and leaves them alone, and a Dropout is active. Its names, and so its
+/// values in files of weights, are those of L: load the weights of a model that was trained without
+/// Frozen, and train the rest.
 /// @code
 /// using Tuned = Sequential<Input<28, 28, 1>, Frozen<Features>, Dense<10>>;
 /// @endcode

@@ -1,6 +1,7 @@
 // LoRA: a layer that is trained by two narrow factors beside its frozen kernels.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -35,19 +36,24 @@ constexpr std::array<Variable, 2> lora_factors(std::string_view a, std::string_v
           Variable{b, {rank, units...}, zeros, Fans{rank, (units * ... * 1)}}};
 }
 
-/// A frozen layer's work, and that of the factors with each of so many rows.
+/// A frozen layer's work, and that of the factors, pairs of A and B, with each of so many rows.
+/// (A's gradient needs that of x A, whether the input's is wanted or not.)
 template <std::size_t Count>
 constexpr Flop lora_flop(Flop all, const std::array<Variable, Count>& factors, std::size_t rows) {
-  for (const Variable& factor : factors) all += product_flop(rows * factor.size());
+  for (std::size_t i = 0; i < Count; ++i) {
+    all += product_flop(rows * factors[i].size());
+    if (i % 2 == 1) all.backward_weights += 2 * rows * factors[i].size();
+  }
   return all;
 }
 
 }  // namespace detail
 
-/// L (a Dense or a MultiHeadAttention) whose kernels are W + A B: W and the biases are frozen, and
-/// no gradient is computed for them; A [inputs x Rank] and B [Rank x units] are trained. B is 0 at
-/// first, so that training begins at what L computes. The factor of A B, alpha / rank elsewhere, is
-/// 1, Keras's default. Of an attention the kernels of query and value have factors, PEFT's default.
+/// L (a Dense, a MultiHeadAttention or a GroupQueryAttention) whose kernels are W + A B: W and the
+/// biases are frozen, and no gradient is computed for them; A [inputs x Rank] and B [Rank x units]
+/// are trained. B is 0 at first, so that training begins at what L computes. The factor of A B,
+/// alpha / rank elsewhere, is 1, Keras's default. Of an attention the kernels of query and value
+/// have factors, PEFT's default.
 ///
 /// The frozen variables have L's names: load_weights(base, {.by_name = true}) takes them from a
 /// file of the model without LoRA. save_adapters writes the factors alone, and merged_weights are

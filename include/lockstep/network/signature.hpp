@@ -189,7 +189,10 @@ constexpr void add_type(Fingerprint& to) {
         "lockstep: signature cannot tell this type from others: give it a `static constexpr "
         "std::uint64_t signature`, of another value after each change");
     if constexpr (requires { X::name; }) to.add(std::string_view(X::name));
-    if constexpr (Arguments<X>::are_known) Arguments<X>::add(to);
+    if constexpr (requires { typename X::Content; })
+      add_type<typename X::Content>(to);
+    else if constexpr (Arguments<X>::are_known)
+      Arguments<X>::add(to);
     to.add(std::uint64_t{0});  // the end of the list
   }
 }

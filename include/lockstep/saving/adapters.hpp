@@ -61,7 +61,8 @@ void save_adapters(const Model& model, const std::string& path) {
 }
 
 /// The weights, with kernel + A B in place of each kernel that has factors, and without these: for
-/// `set_weights` of the model without LoRA, which then predicts the same.
+/// `set_weights` of the model without LoRA, which then predicts the same. Throws ConfigurationError
+/// for factors that do not fit their kernel.
 template <class T>
 [[nodiscard]] std::vector<Weight<T>> merged_weights(const std::vector<Weight<T>>& weights) {
   std::vector<Weight<T>> merged;
@@ -73,7 +74,14 @@ template <class T>
     const Weight<T>* const a = detail::find_weight(weights, layer + "lora_kernel_a");
     const Weight<T>* const b = detail::find_weight(weights, layer + "lora_kernel_b");
     if (a == nullptr || b == nullptr) continue;
-    const std::size_t rank = a->shape.back(), units = b->values.size() / rank;
+    const std::size_t rank = a->shape.empty() ? 0 : a->shape.back();
+    const std::size_t units = rank == 0 ? 0 : b->values.size() / rank;
+    if (rank == 0 || b->values.size() != rank * units ||
+        a->values.size() / rank * units != weight.values.size())
+      throw ConfigurationError(concat(
+          {"merged_weights: the factors of ", weight.name, " have ", a->values.size(), " and ",
+           b->values.size(), " numbers, expected (inputs, rank) and (rank, units) of its ",
+           weight.values.size()}));
     for (std::size_t i = 0; i < weight.values.size(); ++i) {
       T sum = T(0);
       for (std::size_t r = 0; r < rank; ++r)

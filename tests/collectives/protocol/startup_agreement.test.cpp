@@ -390,8 +390,9 @@ TEST_SUITE("start-up roster") {
     CHECK(roster.first_missing(now + 2s) ==
           0);  // rank 0 has not heard from all: that is all there is to know
     CHECK(roster.describe_missing(now + 4s) ==
-          "worker 0 (a:1): is connected, but silent since 4 s; worker 2 (c:3): is connected, but "
-          "silent since 4 s");
+          "worker 0 (a:1): is connected, but has been silent for 4 s; worker 2 (c:3): is "
+          "connected, but "
+          "has been silent for 4 s");
     roster.peer(0).heard = now + 4s;
     CHECK(roster.first_missing(now + 4s) == 2);
   }

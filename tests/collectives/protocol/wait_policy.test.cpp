@@ -148,17 +148,16 @@ TEST_SUITE("wait policy") {
     Wait wait(30s);
     CHECK(wait.at(1s).report.empty());
     wait.answer(1, 4s, -1, "fit, epoch 3, step 17, on_epoch_end of SaveImages");
-    CHECK(
-        wait.at(5s).report ==
-        "worker 0 in all_reduce waits since 5 s for worker 1 (b:2), which is alive: fit, epoch 3, "
-        "step 17, on_epoch_end of "
-        "SaveImages; it counts as lost after 600 s (CommunicationOptions::progress_timeout)");
+    CHECK(wait.at(5s).report ==
+          "worker 0 in all_reduce has waited 5 s for worker 1 (b:2), which is alive: fit, epoch 3, "
+          "step 17, on_epoch_end of "
+          "SaveImages; it counts as lost after 600 s (CommunicationOptions::progress_timeout)");
     CHECK(wait.at(6s).report.empty());
     CHECK(wait.patience.left(Wait::time(6s)) == 1s);
     CHECK(wait.at(9500ms).report.empty());
     CHECK(wait.patience.left(Wait::time(9500ms)) == 500ms);
     CHECK(wait.at(10s).report ==
-          "worker 0 in all_reduce waits since 10 s for worker 1 (b:2), which has not answered for "
+          "worker 0 in all_reduce has waited 10 s for worker 1 (b:2), which has not answered for "
           "6 s; "
           "it counts as lost "
           "after 30 s (CommunicationOptions::timeout)");
@@ -175,7 +174,7 @@ TEST_SUITE("wait policy") {
     }
     CHECK(wait.asked == std::vector{1, 1, 2, 1, 3, 1, 3});
     const WaitPolicy::Advice advice = wait.at(5s);
-    CHECK(advice.report.find("waits since 5 s for worker 3 (d:4), which is alive: evaluate;") !=
+    CHECK(advice.report.find("has waited 5 s for worker 3 (d:4), which is alive: evaluate;") !=
           std::string::npos);
     CHECK(advice.reported == 3);
     for (Milliseconds now = 6s; now < 60s; now += 1s) {

@@ -184,7 +184,7 @@ TEST_SUITE("failure [full]") {
       std::ifstream file(folder.path(rank));
       said.append(std::istreambuf_iterator<char>(file), {});
     }
-    CHECK(said.find("in all_reduce waits since 5 s for worker 2") != std::string::npos);
+    CHECK(said.find("in all_reduce has waited 5 s for worker 2") != std::string::npos);
     CHECK(said.find("s for worker 0") == std::string::npos);  // not for one that waits itself
     CHECK(said.find("s for worker 1") == std::string::npos);
   }

@@ -183,7 +183,7 @@ TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
     CHECK(failure_of(thrown[0]).failed_rank == 0);
     const std::string said = captured.text();
     CAPTURE(said);
-    CHECK(contains(said, "worker 1 waits since 5 s for worker 0 (" + place.addresses[0] + "): "));
+    CHECK(contains(said, "worker 1 has waited 5 s for worker 0 (" + place.addresses[0] + "): "));
     CHECK(contains(said, "connection refused"));
   }
 

@@ -369,6 +369,10 @@ template <class Device, std::size_t Heads, std::size_t KeyDim, MultiHeadAttentio
 struct DeviceAttention : MultiHeadAttention<Heads, KeyDim, Options> {
   static_assert(Options.dropout <= 0,
                 "lockstep: on the device MultiHeadAttention has no dropout of probabilities");
+  static_assert(Options.num_key_value_heads == 0 && Options.sliding_window == 0 &&
+                    Options.rope_theta == 0,
+                "lockstep: on the device MultiHeadAttention has no groups of heads, no "
+                "sliding_window and no rope_theta");
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

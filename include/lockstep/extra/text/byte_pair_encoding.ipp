@@ -125,7 +125,7 @@ struct BytePairs {
   std::vector<std::string> tokens = {};  ///< of each id, as in the file
   std::vector<std::string> bytes = {};   ///< what they stand for
   std::vector<Merge> merges = {};        ///< the first to be done first
-  std::vector<AddedToken> added = {};    ///< in the order of their ids
+  std::vector<AddedToken> added = {};    ///< in the order of the file
   bool add_prefix_space = false;
 
   std::array<std::uint32_t, 256> byte_ids = {};
@@ -290,6 +290,7 @@ LOCKSTEP_INLINE std::shared_ptr<const BytePairs> read_tokenizer(const std::strin
     const auto refuse = [&](std::string_view expected) {
       file.refuse(concat({place, in_quotes(token, 60)}), expected, id);
     };
+    if (token.empty()) refuse("a token that is not empty");
     if (id.number() == nullptr || *id.number() >= most)
       refuse(concat({"an id less than ", most, ", the number of tokens"}));
     const auto number = static_cast<std::uint32_t>(*id.number());

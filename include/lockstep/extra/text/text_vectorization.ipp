@@ -102,6 +102,11 @@ LOCKSTEP_INLINE void TextLookup::set_vocabulary(std::vector<std::string> vocabul
       throw ConfigurationError(
           "TextVectorization: the vocabulary has an empty token, which stands for padding: leave "
           "out the special tokens, or put \"\" (not for multi_hot and count) and \"[UNK]\" first");
+    if (token == unknown_token)
+      throw ConfigurationError(
+          "TextVectorization: \"[UNK]\" stands within the vocabulary: put the special tokens "
+          "first, "
+          "or leave them out");
     if (!words->numbers.emplace(token, words->numbers.size() + special_tokens()).second)
       throw ConfigurationError(
           concat({"TextVectorization: ", in_quotes(token), " stands twice in the vocabulary"}));

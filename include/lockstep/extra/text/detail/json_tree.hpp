@@ -54,7 +54,8 @@ class JsonFile final : JsonEvents {
   /// `kind` says what the file is to be. Throws DataError when it cannot be read or is no JSON.
   JsonFile(std::string_view kind, const std::string& path)
       : name_(concat({kind, " ", in_quotes(path)})) {
-    const auto bytes = read_file(path, at_most(std::uint64_t{1} << 30, kind));
+    // (A value of two bytes becomes a JsonTree of about 100.)
+    const auto bytes = read_file(path, at_most(std::uint64_t{1} << 27, kind));
     if (!bytes) throw DataError(name_ + ": there is no such file");
     const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     try {
