@@ -22,7 +22,7 @@
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
-#include "lockstep/kernels/winograd_all.hpp"
+#include "lockstep/kernels/winograd.hpp"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -62,7 +63,7 @@ class ParallelRead : public Transform<Upstream> {
   ParallelRead(Upstream upstream, std::int64_t num_threads)
       : Transform<Upstream>(std::move(upstream)), size_(detail::reading_threads(num_threads)) {}
   ParallelRead(const ParallelRead& other) : Transform<Upstream>(other), size_(other.size_) {}
-  ParallelRead(ParallelRead&&) = default;
+  ParallelRead(ParallelRead&&) noexcept(std::is_nothrow_move_constructible_v<Upstream>) = default;
   ParallelRead& operator=(ParallelRead other) noexcept {
     upstream_ = std::move(other.upstream_);
     size_ = other.size_;

@@ -82,9 +82,7 @@ class LearningRate {
     std::swap(schedule_, other.schedule_);
     return *this;
   }
-  constexpr ~LearningRate() {
-    if (schedule_ != nullptr) delete schedule_;
-  }
+  constexpr ~LearningRate() { delete schedule_; }
 
   /// In force for the update after `step` updates.
   [[nodiscard]] double operator()(std::int64_t step) const {
