@@ -138,7 +138,7 @@ inline constexpr auto metric_name = [] {
 /// @endcode
 /// Data: zip(inputs(images, ages), labels), in lockstep/data/joined_stages.hpp.
 /// Use: `Sequential<Inputs<NamedInput<"a", 2>, NamedInput<"b", 3>>, Dense<2>>`: Shape<5> ->
-/// Shape<2>. Keras: a list of `Input`s.
+/// Shape<2>; kernel (5, 2), bias (2). Keras: a list of `Input`s.
 template <class... Named>
 struct Inputs : Input<(std::size_t{0} + ... + Named::Sample::size)> {
   static_assert(detail::names_differ<Named...>(), "lockstep: two inputs of Inputs have one name");
@@ -159,7 +159,8 @@ struct Inputs : Input<(std::size_t{0} + ... + Named::Sample::size)> {
 /// The last layer of a model with several outputs, side by side in this order. Losses and metrics
 /// of one by its name: output_loss<Net, "class">, output_metric<Net, "class">.
 /// Use: `Sequential<Input<4>, Outputs<NamedOutput<"class", Dense<2>>, NamedOutput<"price",
-/// Dense<1>>>>`: Shape<4> -> Shape<3>. Keras: a list of outputs.
+/// Dense<1>>>>`: Shape<4> -> Shape<3>; kernel (4, 2), bias (2), kernel (4, 1), bias (1). Keras: a
+/// list of outputs.
 template <class... Named>
 struct Outputs : Parallel<Concatenate, Named...> {
   static constexpr std::string_view name = "outputs";
@@ -174,7 +175,6 @@ struct Outputs : Parallel<Concatenate, Named...> {
 };
 
 /// The features of an output of Net, whose last layer is an Outputs.
-/// Use: `output_range<Net, "class">`.
 template <class Net, Name Of>
 inline constexpr FeatureRange output_range = [] {
   using Last = typename detail::EndOf<Net>::Last;
@@ -186,8 +186,8 @@ inline constexpr FeatureRange output_range = [] {
 }();
 
 /// The loss of an output: a part of Losses.
-/// Use: `output_loss<Net, "price">(MeanSquaredError{}, 0.5)`. Keras: `loss={"price": ...},
-/// loss_weights={"price": 0.5}`.
+/// As in output_loss<Net, "price">(MeanSquaredError{}, 0.5); in Keras, loss={"price": ...},
+/// loss_weights={"price": 0.5}.
 template <class Net, Name Of, class L>
 [[nodiscard]] auto output_loss(L loss, double weight = 1) {
   constexpr FeatureRange at = output_range<Net, Of>;
@@ -196,8 +196,8 @@ template <class Net, Name Of, class L>
 
 /// A metric of an output, with the targets that its loss takes: "class_accuracy" in the logs,
 /// unless it is given another name.
-/// Use: `output_metric<Net, "class">(losses, Accuracy{})`. Keras: `metrics={"class":
-/// ["accuracy"]}`.
+/// As in output_metric<Net, "class">(losses, Accuracy{}); in Keras, metrics={"class":
+/// ["accuracy"]}.
 template <class Net, Name Of, class... Parts, class M>
 [[nodiscard]] OutputMetric<M> output_metric(const Losses<Parts...>&, M metric,
                                             std::string_view name = {}) {
