@@ -85,7 +85,7 @@ class Fiber {
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-  /// Goes on elsewhere, until somebody comes back: in `there`, or at `place_there` where it is known.
+  /// Continues in `there`, or at `place_there` where it is known, until control comes back here.
   static void leave([[maybe_unused]] ucontext_t& here, [[maybe_unused]] std::jmp_buf& place_here,
                     const ucontext_t& there, [[maybe_unused]] std::jmp_buf* place_there) {
 #if defined(LOCKSTEP_TEST_TSAN) || defined(LOCKSTEP_TEST_ASAN)

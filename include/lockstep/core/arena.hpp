@@ -63,7 +63,7 @@ class Arena {
                                                          std::size_t count) const noexcept {
     return part_of(size_, index, count);
   }
-  /// Of so many elements.
+  /// The part of an arena of `elements` elements.
   [[nodiscard]] static constexpr std::pair<std::size_t, std::size_t> part_of(
       std::size_t elements, std::size_t index, std::size_t count) noexcept {
     const std::size_t blocks = elements / slice_multiple;

@@ -458,8 +458,8 @@ class Pipeline : public PipelinePass<S> {
     return then(ShardDataset<S>(stage_, num_shards, index));
   }
 
-  /// So many threads run the stages before it: files, maps, augmentation. Samples, order and random
-  /// numbers are those of one thread. autotune: as many as there are cores, for each replica.
+  /// `num_threads` threads run the stages before it: files, maps, augmentation. Samples, order and
+  /// random numbers are those of one thread. autotune: one for each core, in each replica.
   /// Functions given to map are copied for each thread, which reads 16 samples of a batch or more.
   /// Throws ConfigurationError unless num_threads is autotune or in [1, 256].
   /// Use: `samples.map([](auto& sample) { sample.x[0] *= 2; }).parallel_read(2)`. TensorFlow:

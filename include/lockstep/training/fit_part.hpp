@@ -34,7 +34,7 @@ struct FitEnd {
 /// A feature of fit. Those that not every fit has are there where something asks for them. The loop
 /// calls the hooks of all parts in the order of add_parts (fit.ipp), which is a part of the
 /// protocol: hooks call collectives, and all ranks have the same parts that do. Every replica calls
-/// each hook, on its thread; the object is that of the process.
+/// each hook on its own thread; they share one object.
 template <class T>
 class FitPart {
  public:

@@ -920,8 +920,8 @@ struct Sum {
 
 // --- sequences: a row is a token, those of a sample follow one another ---
 
-/// y[d][row] = table[id][d], and zeros in the padding; ids[row] = id. An id that is none gives NaN,
-/// and -1 in ids.
+/// y[d][row] = table[id][d], and zeros in the padding; ids[row] = id. An id outside the table gives
+/// NaN in y and -1 in ids.
 struct Gather {
   const float *table, *x;  ///< x: ids as [position][x_stride]
   float *ids, *y;

@@ -71,8 +71,8 @@ class BytePairEncoding {
   /// Writes a tokenizer.json, whole or not at all. Throws Error when it cannot be written.
   void save(const std::string& path) const;
 
-  /// The ids of a text. An added token is found as it stands in the text. Throws DataError for a
-  /// byte that a foreign vocabulary lacks.
+  /// The ids of a text. An added token is matched literally, before the text is split. Throws
+  /// DataError for a byte that has no token in a vocabulary read from a file.
   [[nodiscard]] std::vector<std::uint32_t> encode(std::string_view text) const;
   /// Appends them.
   void encode(std::string_view text, std::vector<std::uint32_t>& ids) const;

@@ -169,7 +169,7 @@ class TextVectorization {
     return {std::move(rows), {count, output_size}};
   }
 
-  /// For from_text_lines, with so many numbers of a target.
+  /// For from_text_lines; `target_size`: numbers of a target.
   [[nodiscard]] static SampleSizes sizes(std::size_t target_size = 0) {
     return {.sample_size = output_size, .target_size = target_size};
   }
