@@ -88,7 +88,9 @@ class Fiber {
   /// Continues in `there`, or at `place_there` where it is known, until control comes back here.
   static void leave([[maybe_unused]] ucontext_t& here, [[maybe_unused]] std::jmp_buf& place_here,
                     const ucontext_t& there, [[maybe_unused]] std::jmp_buf* place_there) {
-#if defined(LOCKSTEP_TEST_TSAN) || defined(LOCKSTEP_TEST_ASAN)
+    // (The longjmp of _FORTIFY_SOURCE, some distributions' default, refuses another stack.)
+#if defined(LOCKSTEP_TEST_TSAN) || defined(LOCKSTEP_TEST_ASAN) || \
+    (defined(__USE_FORTIFY_LEVEL) && __USE_FORTIFY_LEVEL > 0)
     ::swapcontext(&here, &there);
 #else
     // These make no system call, which takes most of the time of swapcontext.
