@@ -106,7 +106,7 @@ TEST_CASE("GroupQueryAttention: Keras's values and gradients, with a sliding win
   check<golden::group_query,
         ls::GroupQueryAttention<4, 4, 2, MultiHeadAttentionOptions{.use_causal_mask = true}>,
         Sequence<5, 4>>();
-  constexpr MultiHeadAttentionOptions window{
+  static constexpr MultiHeadAttentionOptions window{
       .use_bias = false, .use_causal_mask = true, .sliding_window = 3};
   check<golden::group_query_window, ls::GroupQueryAttention<4, 3, 1, window>, Sequence<7, 4>>();
 }
@@ -121,8 +121,8 @@ TEST_CASE("MultiHeadAttention: rotary positions, groups and a window, as transfo
 }
 
 TEST_CASE("MultiHeadAttention: a window as long as the sequence changes no bit, rotary or not") {
-  constexpr MultiHeadAttentionOptions all{.use_causal_mask = true, .rope_theta = 10000};
-  constexpr MultiHeadAttentionOptions window{
+  static constexpr MultiHeadAttentionOptions all{.use_causal_mask = true, .rope_theta = 10000};
+  static constexpr MultiHeadAttentionOptions window{
       .use_causal_mask = true, .sliding_window = 33, .rope_theta = 10000};
   lockstep_test::for_each_instruction_set([] {
     lockstep_test::LayerRig<MultiHeadAttention<2, 4, all>, Sequence<33, 6>, float> a(2);
@@ -141,11 +141,11 @@ TEST_CASE("MultiHeadAttention: gradients") {
       MultiHeadAttention<1, 4,
                          MultiHeadAttentionOptions{
                              .use_bias = false, .use_causal_mask = true, .output_shape = 5}>;
-  constexpr MultiHeadAttentionOptions llama{.dropout = 0.2,
-                                            .use_causal_mask = true,
-                                            .sliding_window = 4,
-                                            .rope_theta = 10,
-                                            .num_key_value_heads = 2};
+  static constexpr MultiHeadAttentionOptions llama{.dropout = 0.2,
+                                                   .use_causal_mask = true,
+                                                   .sliding_window = 4,
+                                                   .rope_theta = 10,
+                                                   .num_key_value_heads = 2};
   using Dropping =
       MultiHeadAttention<2, 2, MultiHeadAttentionOptions{.dropout = 0.4, .use_causal_mask = true}>;
   lockstep_test::for_each_instruction_set([] {

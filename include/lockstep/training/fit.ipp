@@ -252,7 +252,7 @@ void FitRank<T>::end_epoch() {
                                                   std::exchange(model.workspace.in_collective, {}));
   if (times.size() > 1 && is_leader && fit.is_chief() && fit.options.verbose == 2)
     log_line(rank_times_text(times, epoch, steps, replica.local_size()));
-  if (fit.times.empty() && is_leader && fit.is_chief() && fit.options.verbose == 2)
+  if (is_leader && fit.times.empty() && fit.is_chief() && fit.options.verbose == 2)
     log_line(memory_text<T>(model));
   if (is_leader) fit.times = std::move(times);
   each_part(&FitPart<T>::complete, *this);
