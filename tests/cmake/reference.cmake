@@ -2,7 +2,7 @@
 # headers' comments. The target `reference` writes them; tests fail where one is stale, where it
 # lacks a name, and where a line of use does not compile. See documents/reference.awk.
 
-set(reference_pages callbacks data datasets layers losses metrics optimizers strategies training)
+set(reference_pages callbacks data datasets layers losses metrics model optimizers saving strategies training)
 set(reference_make awk -f "${CMAKE_CURRENT_SOURCE_DIR}/documents/reference.awk" -v)
 set(reference_list "${CMAKE_CURRENT_SOURCE_DIR}/documents/reference.txt")
 set(reference_rooms "${PROJECT_SOURCE_DIR}/include/lockstep")

@@ -186,8 +186,8 @@ function read_members(header, owner, access, methods, member, comment, trailing,
       skipping = line !~ /^  }/
     } else if (access !~ /public/) {
       continue
-    } else if (line ~ /^ +\/\/\/ /) {
-      sub(/^ +\/\/\/ /, "", line)
+    } else if (line ~ /^ +\/\/\/( |$)/) {
+      sub(/^ +\/\/\/ ?/, "", line)
       comment = comment (comment == "" ? "" : methods ? "\n" : " ") line
     } else if (line ~ /^ *(\/\/ .*)?$/) {
       if (member == "") comment = ""
@@ -214,7 +214,7 @@ function read_header(header, comment, text, name, plain, in_body, hidden, depth)
       if (hidden == depth) hidden = 0
       --depth
     } else if (in_body) {
-      in_body = line !~ /^}/
+      if (line ~ (plain ~ /^concept/ ? "^ *};$" : "^}")) in_body = 0
     } else if (line ~ /^\/\/\//) {
       sub(/^\/\/\/ ?/, "", line)
       comment = comment line "\n"

@@ -258,6 +258,7 @@ class ModelVariables {
  public:
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others
   /// (moving statistics).
+  /// Use: `model.get_weights()`.
   [[nodiscard]] std::vector<Weight<T>> get_weights() const {
     return detail::copy_weights(detail::named_arrays_of(trainer(), 0));
   }
@@ -265,6 +266,7 @@ class ModelVariables {
   /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
   /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
   /// and Error while fit trains with parameter servers.
+  /// Use: `model.set_weights(model.get_weights())`.
   void set_weights(const std::vector<Weight<T>>& weights) {
     detail::check_variables_are_here(trainer(), "set_weights");
     detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
@@ -275,6 +277,7 @@ class ModelVariables {
   /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
   /// lockstep's own format, for load and load_model. The chief alone writes. Throws Error naming
   /// the path; the file that was there then stays.
+  /// Use: `model.save("net.lockstep")`.
   void save(const std::string& path) const { files().save(model(), path); }
 
   /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
@@ -285,6 +288,7 @@ class ModelVariables {
   /// variables alone). Throws, on every worker, DataError when the file cannot be read or is
   /// damaged, and ConfigurationError naming the difference when it belongs to another model;
   /// nothing is changed then.
+  /// Use: `model.load("net.lockstep")`. Keras: `load_model`.
   void load(const std::string& path) { files().load(model(), path); }
 
   /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz,
@@ -298,6 +302,7 @@ class ModelVariables {
   /// which have no keras_slots, nothing). In a fit with parameter servers the variables alone are
   /// saved; with sharded_updates all workers must make this call, and in a fit too the state is in
   /// the file where the chief has it (see Training::state).
+  /// Use: `model.save_weights("net.weights.h5")`.
   void save_weights(const std::string& path) const { files().save_weights(model(), path); }
 
   /// Sets every variable, found by its name, from such a file or one that other programs wrote;
@@ -311,6 +316,7 @@ class ModelVariables {
   /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
   /// DataError all the same). A model that is in fit, and one of which a variable was not loaded,
   /// keeps its own.
+  /// Use: `model.load_weights("net.safetensors")`.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
   /// The same, of a file of another model or another program: by the variables' names, with other
   /// shapes left out, renamed, or in PyTorch's layout; by name, or with .weights_only, without the
@@ -321,21 +327,27 @@ class ModelVariables {
   }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
+  /// Use: `model.parameters_crc32c()`. Keras: none.
   [[nodiscard]] std::uint32_t parameters_crc32c() const {
     return detail::parameters_crc32c(trainer());
   }
 
   /// The seed in use: the chief's.
+  /// Use: `model.seed()`. Keras: none.
   [[nodiscard]] std::uint64_t seed() const noexcept { return detail::seed_of(trainer()); }
+  /// The rate of the next update, a schedule's too.
+  /// Use: `model.learning_rate()`. Keras: `optimizer.learning_rate`.
   [[nodiscard]] double learning_rate() const { return detail::learning_rate_of(trainer()); }
-  /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
-  /// to all workers when the next fit begins; in a callback, all workers must make the same call.
-  /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
+  /// Sets the rate of the fits that follow; the updates made so far still count. The chief's value
+  /// goes to all workers when the next fit begins; in a callback, all workers must make the same
+  /// call. Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
   /// schedule.
+  /// Use: `model.set_learning_rate(0.01)`. Keras: `optimizer.learning_rate = 0.01`.
   void set_learning_rate(double learning_rate) {
     detail::set_learning_rate(trainer(), learning_rate);
   }
   /// Optimizer updates made so far.
+  /// Use: `model.iterations()`. Keras: `optimizer.iterations`.
   [[nodiscard]] std::int64_t iterations() const noexcept {
     return detail::iterations_of(trainer());
   }
@@ -413,13 +425,15 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Trains on a dataset of global batches. Returns one value for each figure and each epoch that
-  /// this call has ended: not those from before an interruption, and no epoch at all if nothing was
-  /// left to do. Passes over the data are counted on from fit to fit, so that k fits of one epoch
-  /// are one fit of k epochs, bit for bit (but for use_ema, whose averages become the weights at
-  /// the end of each fit); where steps_per_epoch is not a whole pass, each fit begins a new one.
+  /// Trains on a dataset of global batches, or on arrays (x, y). Returns one value for each figure
+  /// and each epoch that this call has completed: without those from before an interruption, and
+  /// with no epoch at all if nothing was left to do. Passes over the data are counted on from fit
+  /// to fit, so that k fits of one epoch are one fit of k epochs, bit for bit (but for use_ema,
+  /// whose averages become the weights at the end of each fit); where steps_per_epoch is not a
+  /// whole pass, each fit begins a new one.
   /// Throws ConfigurationError for wrong options, before any work; DataError for data that do not
   /// fit the model.
+  /// Use: `model.fit(dataset, {.epochs = 3}, EarlyStopping{})`.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
@@ -454,7 +468,8 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Every other call, for its sentence.
   History fit(detail::OtherCall<detail::FitSentence>, ...);
 
-  /// Loss and metrics over a dataset, weighted by its samples; equal on every worker.
+  /// Loss and metrics over a dataset or arrays, weighted by its samples; equal on every worker.
+  /// Use: `model.evaluate(dataset)`.
   template <class D, class... Callbacks>
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
@@ -482,6 +497,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
 
   /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs
   /// every worker to reach all of the data (AutoShardPolicy::data, whatever the dataset says).
+  /// Use: `model.predict(x)`.
   template <class D, class... Callbacks>
     requires Dataset<D>
   Predictions predict(const D& dataset, PredictOptions options = {}, Callbacks&&... callbacks) {
@@ -513,6 +529,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// callback is called, nor do the chief's variables go to the workers first, as they do when fit
   /// begins: all must have set the same ones. Throws as fit does, and DataError when there is no
   /// row. A third array has the weights of the samples.
+  /// Use: `model.train_on_batch(x, y)`.
   template <class X, class Y, class... W>
   Logs train_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
@@ -526,6 +543,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                                     detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
   /// Loss and metrics of one global batch, as evaluate returns them; prints no progress bar.
+  /// Use: `model.test_on_batch(x, y)`.
   template <class X, class Y, class... W>
   Logs test_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
@@ -537,6 +555,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                           {.verbose = 0});
   }
   /// The outputs for one global batch, a row for each of x, on every worker.
+  /// Use: `model.predict_on_batch(x)`.
   template <class X>
   Predictions predict_on_batch(const X& x) {
     static_assert(
@@ -549,6 +568,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Sets mean and variance of every Normalization layer to those of its input over the data of all
   /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if
   /// the model has no such layer, DataError if there are no data.
+  /// Use: `model.adapt(x)`. Keras: `Normalization.adapt`.
   template <class D>
     requires Dataset<D>
   void adapt(const D& dataset, AdaptOptions options = {}) {
@@ -571,6 +591,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// The single steps of this model on a replica of its strategy, for the program's loops: a
   /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in
   /// fit, nor after the program has called the strategy's reconnect(): compile anew then (Error).
+  /// Use: `model.on(replica)`. Keras: none.
   auto& on(typename S::Replica& replica) {
     static_assert(
         requires { sizeof(detail::OnReplica<Model>); },
@@ -579,9 +600,11 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   }
 
   /// "dense_1", for each layer; those of a nested Sequential begin with its name and a slash.
+  /// Use: `model.layer_names()`. Keras: `[layer.name for layer in model.layers]`.
   static std::vector<std::string> layer_names() { return Net::template layer_names<InputShape>(); }
 
   /// Prints Keras's table to standard output.
+  /// Use: `model.summary()`.
   static void summary() { std::fputs(Net::summary().c_str(), stdout); }
 
  private:
@@ -711,6 +734,7 @@ concept CompileParts =
 /// auto model = compile<Net>(strategy);
 /// auto generator = compile<Net>(strategy, {.seed = 1}, Adam{});
 /// @endcode
+/// Use: `compile<Net>(strategy, {.seed = 1}, MeanSquaredError{}, Adam{}, R2Score{})`.
 template <class Net, class T = float, Strategy S, detail::CompileParts... Parts>
 auto compile(S& strategy, CompileOptions options, Parts... parts) {
   return detail::compile_and<Net, T, S>(

@@ -40,6 +40,7 @@ const Weight<T>* find_weight(const std::vector<Weight<T>>& weights, const std::s
 /// Writes the factors of a model's LoRA layers alone, by the extension as .safetensors, .npz or
 /// lockstep's own format; `model.load_weights(path, {.by_name = true})` takes them back. The chief
 /// alone writes. Throws ConfigurationError when the model has none, Error naming the path.
+/// Use: `save_adapters(model, "lora.safetensors")`. Keras: none.
 template <class Model>
 void save_adapters(const Model& model, const std::string& path) {
   std::vector<SavedArray> arrays;
@@ -63,6 +64,7 @@ void save_adapters(const Model& model, const std::string& path) {
 /// The weights, with kernel + A B in place of each kernel that has factors, and without these: for
 /// `set_weights` of the model without LoRA, which then predicts the same. Throws ConfigurationError
 /// for factors that do not fit their kernel.
+/// Use: `merged_weights(model.get_weights())`. Keras: none.
 template <class T>
 [[nodiscard]] std::vector<Weight<T>> merged_weights(const std::vector<Weight<T>>& weights) {
   std::vector<Weight<T>> merged;

@@ -47,6 +47,7 @@ concept Restorable =
 /// @endcode
 ///
 /// Used by one thread, the same calls in the same order on every worker.
+/// Use: `Checkpoint(model)`.
 template <class Model, Restorable... Objects>
 class Checkpoint {
   using Files = detail::ModelFiles<Model>;
@@ -55,6 +56,7 @@ class Checkpoint {
   explicit Checkpoint(Model& model, Objects&... objects) : model_(model), objects_(objects...) {}
 
   /// Writes one file; the chief alone does. Throws Error naming the path.
+  /// Use: `checkpoint.save("run.lockstep")`.
   void save(const std::string& path) const {
     const detail::AllSlots all_slots(Files::trainer(model_));
     if (!detail::strategy_of(Files::trainer(model_)).is_chief()) return;
@@ -64,6 +66,7 @@ class Checkpoint {
   /// Restores all, as Model::load does, from a file that save or CheckpointManager wrote. A
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
+  /// Use: `checkpoint.restore("run.lockstep")`.
   void restore(const std::string& path) {
     detail::check_variables_are_here(Files::trainer(model_), "restore");
     decode(path,
@@ -149,6 +152,7 @@ class ManagedFolder {
 /// @endcode
 ///
 /// Used by one thread, the same calls in the same order on every worker.
+/// Use: `CheckpointManager(checkpoint, {.directory = "run"})`.
 template <class CheckpointType>
 class CheckpointManager {
  public:
@@ -160,6 +164,7 @@ class CheckpointManager {
   /// Saves under the next number, or `checkpoint_number`, and returns the path. Returns nothing on
   /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
   /// since the last save. Throws Error naming the path; the earlier ones stay.
+  /// Use: `manager.save()`.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
     const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
@@ -171,6 +176,7 @@ class CheckpointManager {
   /// of those that cannot. Without any it returns nothing, and the model stays as it is. Training
   /// counts as begun from here on, even after finish. Throws ConfigurationError when the checkpoint
   /// belongs to another program.
+  /// Use: `manager.restore_or_initialize()`.
   std::optional<std::string> restore_or_initialize() {
     const detail::ManagedFolder::Newest found = folder_.newest(
         strategy(), detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)));
@@ -182,10 +188,12 @@ class CheckpointManager {
 
   /// Says in the folder, after the last save, that training has ended, so that a SidecarEvaluator
   /// ends as well. Throws Error naming the path.
+  /// Use: `manager.finish()`. Keras: none.
   void finish() const { folder_.finish(); }
 
   /// The paths of the checkpoints that are kept, oldest first; on other workers than the chief
   /// none.
+  /// Use: `manager.checkpoints()`.
   [[nodiscard]] std::vector<std::string> checkpoints() const { return folder_.checkpoints(); }
 
  private:

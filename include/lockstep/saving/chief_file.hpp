@@ -55,6 +55,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 /// TensorFlow's rule: the chief writes to `path`, worker i to `workertemp_i/` in the same folder.
 /// Lockstep's functions need no such copies (the chief alone writes); this is for files that the
 /// program itself writes.
+/// Use: `write_filepath("run/table.csv", strategy)`.
 template <Strategy S>
 [[nodiscard]] std::string write_filepath(const std::string& path, const S& strategy) {
   if (strategy.is_chief()) return path;

@@ -104,6 +104,7 @@ struct ModelFiles {
 /// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{},
 ///                                        lockstep::Accuracy{});
 /// @endcode
+/// Use: `load_model<Net>(strategy, "net.lockstep", MeanSquaredError{}, Adam{})`.
 template <class Net, class T = float, Strategy S, class LossType, class OptimizerType,
           class... Metrics>
 auto load_model(S& strategy, const std::string& path, LossType loss, OptimizerType optimizer,

@@ -93,10 +93,13 @@ class Inference {
 /// that draw random numbers in inference. Calls with spans allocate nothing once there have been
 /// calls with as many samples on as many threads, up to 16: the memory of that many calls is kept.
 ///
-///     const ls::Predictor<Net> net("net.safetensors");
-///     const std::vector<float> y = net.predict_row(x);
+/// @code
+/// const ls::Predictor<Net> net("net.safetensors");
+/// const std::vector<float> y = net.predict_row(x);
+/// @endcode
 ///
 /// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
+/// Use: `Predictor<Net>("net.safetensors")`. Keras: none.
 template <class Net, class T = float>
 class Predictor {
   static_assert(
@@ -127,11 +130,13 @@ class Predictor {
                    detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
 
   /// What became of each variable, where there were options.
+  /// Use: `predictor.loaded()`. Keras: none.
   [[nodiscard]] const LoadedWeights& loaded() const noexcept { return loaded_; }
 
   /// The outputs of one sample, whose numbers are in row-major order (of Input<28, 28, 3>: row by
   /// row, pixel by pixel). Throws ConfigurationError when they are not input_size, DataError for
   /// one that a layer cannot use (an id outside the vocabulary).
+  /// Use: `predictor.predict_row(x)`. Keras: none.
   [[nodiscard]] std::vector<T> predict_row(std::span<const T> x) const {
     std::vector<T> y(output_size);
     predict_row(x, y);
@@ -146,8 +151,9 @@ class Predictor {
   void predict(std::span<const T> x, std::span<T> y) const {
     inference_.predict("predict", 0, x, y);
   }
-  /// Those of a Tensor or an Eigen matrix, a row for each of its rows. Throws DataError for samples
-  /// of another shape than the model's Input.
+  /// The outputs of a Tensor or an Eigen matrix, a row for each of its rows. Throws DataError for
+  /// samples of another shape than the model's Input.
+  /// Use: `predictor.predict(Tensor(x))`.
   template <class X>
   [[nodiscard]] Predictions predict(const X& x) const {
     static_assert(detail::Array<X>,

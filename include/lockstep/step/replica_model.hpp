@@ -121,6 +121,7 @@ template <class L>
 /// save and Checkpoint go on with it. Nothing is sent from the chief first, as it is when fit
 /// begins: after set_weights and set_learning_rate all workers must have the same. Used by the
 /// replica's thread.
+/// Use: `model.on(replica)`. Keras: none.
 template <class T = float>
 class ReplicaModel {
  public:
@@ -135,13 +136,16 @@ class ReplicaModel {
 
   /// Where the program may write a batch of `samples` itself: views of the model's memory for a
   /// batch of that size. Their padding is anything: clear it, where a loop does not write it.
+  /// Use: `here.room(32)`. Keras: none.
   [[nodiscard]] BatchViews<T> room(std::size_t samples);
 
   /// The outputs in inference, a row for each sample or token. They lie in the model's memory until
   /// its next call. Throws DataError when the batch does not fit the model.
+  /// Use: `here.forward(batch)`. Keras: `model(x, training=False)`.
   TensorView<const T> forward(const ReplicaBatch<T>& batch) { return forward(batch, false); }
 
   /// Forward in training, the loss, and backward. The parameters stay as they are.
+  /// Use: `here.gradients(batch)`. Keras: `tape.gradient(loss, model.trainable_variables)`.
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch);
   template <class L>
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch, const L& loss) {
@@ -149,9 +153,11 @@ class ReplicaModel {
   }
 
   /// One update by what gradients() gave last. Throws Error when there are no such gradients.
+  /// Use: `here.apply(here.gradients(batch))`. Keras: `optimizer.apply_gradients`.
   void apply(const Gradients<T>& gradients);
 
   /// gradients and apply in one.
+  /// Use: `here.minimize(batch)`. Keras: `optimizer.minimize`.
   void minimize(const ReplicaBatch<T>& batch);
   template <class L>
   void minimize(const ReplicaBatch<T>& batch, const L& loss) {
@@ -159,6 +165,7 @@ class ReplicaModel {
   }
 
   /// Forward in inference and the loss, without an update: adds to what evaluation() gives.
+  /// Use: `here.evaluate(batch)`. Keras: `test_loss.update_state`.
   void evaluate(const ReplicaBatch<T>& batch);
   template <class L>
   void evaluate(const ReplicaBatch<T>& batch, const L& loss) {
@@ -166,6 +173,7 @@ class ReplicaModel {
   }
   /// Mean loss and, where the batches had targets of compile's loss, metrics, of all ranks over the
   /// calls of evaluate() since the last evaluation(). A call of all ranks; equal on all.
+  /// Use: `here.evaluation()`. Keras: `test_loss.result()`.
   [[nodiscard]] Logs evaluation();
 
   /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that
@@ -176,6 +184,7 @@ class ReplicaModel {
   /// });
   /// @endcode
   /// Layers work as in training; the model itself stays as it is, moving statistics too.
+  /// Use: `here.input_gradient(batch, MeanSquaredError{})`. Keras: `tape.gradient(loss, x)`.
   template <class L>
   void input_gradient(const ReplicaBatch<T>& batch, const L& loss, std::span<double> losses,
                       TensorView<T> gradient) {
@@ -189,7 +198,10 @@ class ReplicaModel {
 
   /// Mean loss and, where the batches had targets, metrics, of all ranks over the updates since
   /// reset_logs. Equal on all ranks.
+  /// Use: `here.logs()`. Keras: `train_loss.result()`.
   [[nodiscard]] Logs logs() const;
+  /// Begins the sums of logs() anew.
+  /// Use: `here.reset_logs()`. Keras: `train_loss.reset_state()`.
   void reset_logs() noexcept;
 
   /// Called by Model::on.

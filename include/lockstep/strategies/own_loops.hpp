@@ -19,6 +19,7 @@ enum class Reduction : std::uint8_t { sum, mean, max };
 
 /// What a function gave on each replica of this process: the result of a strategy's run(f) where f
 /// returns a value.
+/// Use: `strategy.run([](auto& here) { return here.local_rank(); })`.
 template <class R>
 class PerReplica {
  public:
@@ -72,6 +73,7 @@ class OwnLoops {
  public:
   /// A dataset's global batches in parts for all replicas, as tf.distribute's
   /// experimental_distribute_dataset: a DistributedBatches<T>.
+  /// Use: `strategy.distribute(dataset)`. Keras: `experimental_distribute_dataset`.
   template <class T = float, class D>
   [[nodiscard]] auto distribute(const D& dataset) {
     static_assert(
@@ -82,6 +84,7 @@ class OwnLoops {
 
   /// The sum, mean or maximum over all replicas of all workers of what run() gave on each. Called
   /// outside of run(), by every worker.
+  /// Use: `strategy.reduce(Reduction::mean, per_replica)`.
   template <class V>
     requires std::is_arithmetic_v<V>
   [[nodiscard]] double reduce(Reduction how, const PerReplica<V>& values) {

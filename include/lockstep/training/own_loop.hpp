@@ -88,6 +88,7 @@ class DistributedBatches {
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
   /// count from 0. The same arguments on all ranks. Throws Error if the number of
   /// workers or this worker's index has changed since (ElasticOptions).
+  /// Use: `batches.on(replica, {.seed = model.seed(), .number = 0})`. Keras: `iter(dataset)`.
   template <class Replica>
   [[nodiscard]] ReplicaBatches<T>& on(Replica& replica, Iteration iteration = {},
                                       std::int64_t done = 0) {
@@ -101,6 +102,7 @@ class DistributedBatches {
   }
 
   /// Batches in a pass over this worker's data, or infinite_cardinality, or unknown_cardinality.
+  /// Use: `batches.cardinality()`.
   [[nodiscard]] std::int64_t cardinality() const noexcept { return cardinality_; }
 
  private:
