@@ -18,7 +18,6 @@
 #include "lockstep/core/crc.hpp"
 #include "lockstep/local.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "lockstep/saving/adapters.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/saving/predictor.hpp"
 #include "lockstep/saving/sidecar_evaluator.hpp"

@@ -16,7 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/saving/model_files.hpp"
-#include "lockstep/training/trainer.hpp"
+#include "lockstep/training/loops.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -57,7 +57,7 @@ void save_adapters(const Model& model, const std::string& path) {
     throw ConfigurationError(
         "save_adapters: the model has no LoRA layer, so there is nothing to "
         "save; save_weights saves all variables");
-  if (detail::ModelFiles<Model>::trainer(model).strategy().is_chief())
+  if (detail::strategy_of(detail::ModelFiles<Model>::trainer(model)).is_chief())
     save_weights_file(path, std::move(arrays));
 }
 

@@ -17,7 +17,6 @@
 #include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/model_state.hpp"

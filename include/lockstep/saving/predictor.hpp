@@ -19,7 +19,6 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/tensor.hpp"
-#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/few_samples.hpp"
 #include "lockstep/saving/model_files.hpp"

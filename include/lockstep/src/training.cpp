@@ -2,7 +2,6 @@
 #define LOCKSTEP_SOURCE 1
 
 #include "lockstep/saving/checkpoint.ipp"
-#include "lockstep/saving/chief_file.ipp"
 #include "lockstep/saving/model_files.ipp"
 #include "lockstep/saving/predictor.ipp"
 #include "lockstep/step/constraints.ipp"

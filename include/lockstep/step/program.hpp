@@ -41,14 +41,6 @@ struct ProgramNames {
   std::vector<VariablePlace> order;          ///< of all variables, layer by layer, in Keras's order
 };
 
-/// A variable of a model, and its values in one replica.
-template <class T>
-struct NamedArray {
-  std::string name;
-  const Variable* variable = nullptr;
-  std::span<T> values;
-};
-
 /// Layers, loss, optimizer and metrics, as everything that is no template of them sees them: a few
 /// calls for each step (see Compiled). T is the scalar type of all arrays. The calls change nothing
 /// in the object, and several replicas make them at once.

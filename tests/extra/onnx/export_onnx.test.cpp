@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/network/swiglu.hpp"
