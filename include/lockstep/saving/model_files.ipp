@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
@@ -60,8 +59,7 @@ LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy
   strategy.run([&](AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
     auto& collective = replica.collective();
-    const ActivityScope activity(leader ? collective.board() : nullptr, {.call = call.name});
-    agree(replica, call.name, {}, call.arguments);
+    const CommonCall common(replica, call.name, {}, call.arguments);
     const bool readable = from_chief(collective, leader && file.readable);
     auto bytes =
         bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
@@ -578,9 +576,6 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
   return report;
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void load(Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void save_weights(const Trainer<LOCKSTEP_REAL>&, const std::string&));

@@ -204,8 +204,5 @@ void Inference<T>::check_shape(std::span<const std::size_t> shape, std::size_t s
   check_sample_shape("predict", shape, size, program_.layout().data.input);
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Inference<LOCKSTEP_REAL>);
 }}}  // namespace lockstep::detail

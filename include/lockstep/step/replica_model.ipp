@@ -190,10 +190,7 @@ void ReplicaModel<T>::evaluate(const ReplicaBatch<T>& batch) {
 
 template <class T>
 Logs ReplicaModel<T>::evaluation() {
-  const ActivityScope activity(state_->parts.replica.local_rank() == 0
-                                   ? state_->parts.replica.collective().board()
-                                   : nullptr,
-                               {.call = "evaluation"});
+  const ActivityScope activity(state_->parts.replica.board(), {.call = "evaluation"});
   state_->parts.replica.collective().all_reduce(state_->evaluated.values(), ReduceOp::sum);
   Logs logs;
   detail::report(state_->parts.program, state_->evaluated, logs);
@@ -237,8 +234,7 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
         "apply: these are not the gradients that this model gave last on this replica: call "
         "gradients(), and apply "
         "what it gives before any other call");
-  const bool leader = state_->parts.replica.local_rank() == 0;
-  const ActivityScope activity(leader ? state_->parts.replica.collective().board() : nullptr,
+  const ActivityScope activity(state_->parts.replica.board(),
                                {.call = "apply", .step = state_->step.iteration});
   updated(detail::update_after_backward(state_->parts, *state_->updater, state_->step));
 }
@@ -246,8 +242,7 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
 template <class T>
 void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, const StepLoss& loss) {
   check_optimizer("minimize");
-  const bool leader = state_->parts.replica.local_rank() == 0;
-  const ActivityScope activity(leader ? state_->parts.replica.collective().board() : nullptr,
+  const ActivityScope activity(state_->parts.replica.board(),
                                {.call = "minimize", .step = state_->step.iteration});
   begin(batch, loss);
   updated(detail::update_during_backward(state_->parts, *state_->updater, state_->context,
@@ -314,8 +309,5 @@ Logs ReplicaModel<T>::logs() const {
   return logs;
 }
 
-}}  // namespace lockstep
-
-namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(class ReplicaModel<LOCKSTEP_REAL>);
 }}  // namespace lockstep

@@ -295,9 +295,6 @@ void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status)
   record(parts, context, data, TensorView<T>(), status);
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(bool train_step(const Parts<LOCKSTEP_REAL>&, Updater<LOCKSTEP_REAL>&,
                                   BatchLoader<LOCKSTEP_REAL>&, const TrainStep&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<LOCKSTEP_REAL>&, BatchLoader<LOCKSTEP_REAL>&,

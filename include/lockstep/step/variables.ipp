@@ -322,9 +322,6 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
   }
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Variables<LOCKSTEP_REAL>);
 LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>,
                                   std::span<const std::span<LOCKSTEP_REAL>>, RandomKey));

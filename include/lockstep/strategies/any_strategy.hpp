@@ -37,6 +37,10 @@ class AnyReplica {
   [[nodiscard]] AnyCollective& collective() noexcept { return *collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept { return local_size_; }
+  /// Where the first replica of a process shows the other workers what it does; null on others.
+  [[nodiscard]] ActivityBoard* board() noexcept {
+    return local_rank_ == 0 ? collective_->board() : nullptr;
+  }
   /// The number, from 1, of the strategy's connection to the other workers that this replica
   /// belongs to; 0 where it does not count them.
   [[nodiscard]] int connection() const noexcept { return connection_; }

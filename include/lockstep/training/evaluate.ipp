@@ -29,14 +29,13 @@ Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOpti
                                          : std::nullopt);
   StatusBlock result(trainer.program().layout().metric_state);
   trainer.strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "evaluate");
-    agree(replica, "evaluate", signature);
+    const CommonCall call(replica, "evaluate", signature);
     BatchLoader<T> data(trainer.distribute(dataset, replica), trainer.has_targets());
     if (replica.local_rank() != 0) {
       evaluate_pass<T>(trainer.parts(replica), data, options.steps, nullptr);
       return;
     }
-    callbacks.report_to(replica.collective().board());
+    callbacks.report_to(replica.board());
     TestHooks<T> hooks(training, trainer.program(), callbacks, {.call = "evaluate"}, &progress);
     result = evaluate_pass(trainer.parts(replica), data, options.steps, &hooks, "evaluate");
   });
@@ -47,9 +46,6 @@ Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOpti
   return logs;
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(Logs evaluate(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const EvaluateOptions&,
                                 CallbackHooks&));
 
@@ -64,8 +60,7 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
   const Activity where{.call = "predict"};
   call_hooks(callbacks, where, [&] { callbacks.on_predict_begin(training); });
   trainer.strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "predict");
-    agree(replica, "predict", signature);
+    const CommonCall call(replica, "predict", signature);
     BatchLoader<T> data(trainer.distribute(dataset, replica, AutoShardPolicy::data), false);
     const bool leader = replica.local_rank() == 0;
     PredictHooks hooks(training, callbacks, where);
@@ -79,9 +74,6 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
   return rows;
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(std::vector<LOCKSTEP_REAL> predict(Trainer<LOCKSTEP_REAL>&, const AnyDataset&,
                                                      const PredictOptions&, CallbackHooks&));
 
@@ -92,8 +84,7 @@ void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& o
   const std::string signature = pass_signature(mine, options.steps);
   Adapted done;
   trainer.strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "adapt");
-    agree(replica, "adapt", signature);
+    const CommonCall call(replica, "adapt", signature);
     BatchLoader<T> data(trainer.distribute(dataset, replica), false);
     const Adapted by_this = adapt_pass(trainer.parts(replica), data, options.steps);
     if (replica.collective().rank() == 0)
@@ -106,8 +97,5 @@ void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& o
         "adapt: the model has no layer that is adapted to data, such as Normalization");
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(void adapt(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const AdaptOptions&));
 }}}  // namespace lockstep::detail

@@ -330,7 +330,7 @@ FitRank<T>::FitRank(FitState<T>& of, AnyReplica& on)
       is_leader(on.local_rank() == 0),
       running(of.metric_state()),
       data_(of.trainer.distribute_training(of.train, on), of.trainer.has_targets()),
-      board_(is_leader ? on.collective().board() : nullptr) {
+      board_(on.board()) {
   if (fit.options.validation_data)
     validation_.emplace(fit.trainer.distribute(fit.options.validation_data, replica),
                         fit.trainer.has_targets());
@@ -498,7 +498,7 @@ std::optional<StatusBlock> FitRank<T>::validate() {
 /// What each replica runs.
 template <class T>
 void fit_on(FitState<T>& fit, AnyReplica& replica) {
-  ActivityBoard* const board = replica.local_rank() == 0 ? replica.collective().board() : nullptr;
+  ActivityBoard* const board = replica.board();
   const ActivityScope activity(board, {.call = "fit"});
   try {
     FitRank<T>(fit, replica).run();
@@ -571,9 +571,6 @@ History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& op
   }
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(History fit(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const FitOptions&,
                               CallbackHooks&));
 }}}  // namespace lockstep::detail

@@ -391,9 +391,6 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
   return {.is_taken = true, .text = std::move(text)};
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(KerasOptimizer keras_optimizer_of(const Trainer<LOCKSTEP_REAL>&,
                                                     const TrainingState&));
 LOCKSTEP_INSTANCE(std::size_t keras_optimizer_variables(const Trainer<LOCKSTEP_REAL>&));

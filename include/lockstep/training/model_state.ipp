@@ -148,9 +148,6 @@ AllSlots<T>::~AllSlots() {
   if (!trainer_.is_in_fit()) trainer_.release_slots();  // which does so itself
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class AllSlots<LOCKSTEP_REAL>);
 
 template <class T>
@@ -310,9 +307,6 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
                       " of the saved state; this program has ", program.initial_learning_rate()}));
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(TrainingState save_state(const Trainer<LOCKSTEP_REAL>&, TrainingState, bool));
 LOCKSTEP_INSTANCE(bool has_whole_state(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const Trainer<LOCKSTEP_REAL>&));

@@ -13,7 +13,6 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/collectives/concepts.hpp"
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
@@ -180,12 +179,6 @@ class RankState {
   std::vector<std::unique_ptr<Variables<T>>> own_;
   std::vector<Arena<T>> gathered_;  // on the chief
 };
-
-/// Shows the other workers which call this one is in, until the end of the scope.
-[[nodiscard]] inline ActivityScope show_call(AnyReplica& replica, const char* call) {
-  return ActivityScope(replica.local_rank() == 0 ? replica.collective().board() : nullptr,
-                       {.call = call});
-}
 
 /// A Program, its variables, and a workspace for each replica of this process, under a strategy:
 /// what all loops over a model (loops.hpp) begin with. All of training that does not depend on the

@@ -125,9 +125,6 @@ void RankState<T>::load(const TrainingState& saved, std::size_t first,
     take(from, gathered_.emplace_back(program_.layout().variables));
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class RankState<LOCKSTEP_REAL>);
 
 template <class T>
@@ -190,10 +187,9 @@ void Trainer<T>::start(AnyReplica& replica) {
         concat({"compile: the strategy's num_workers() times local_replicas() is ",
                 strategy_->num_replicas_in_sync(), ", but the collective of its replicas has ",
                 collective.size(), " ranks"}));
-  const auto activity = show_call(replica, "compile");
-  agree(replica, "compile",
-        concat({signature(), "\nmodels of the strategy: ", model_number_,
-                variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
+  const CommonCall call(replica, "compile",
+                        concat({signature(), "\nmodels of the strategy: ", model_number_,
+                                variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
   const auto allocate = [&](std::size_t bytes) {
     return program_.device() == nullptr ? collective.allocate(bytes) : program_.allocate(bytes);
   };
@@ -382,14 +378,10 @@ template <class T>
 void Trainer<T>::gather_slots() const {
   if (has_all_slots()) return;
   strategy_->run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "save");
-    agree(replica, "save", {});
+    const CommonCall call(replica, "save", {});
     gather_slots(replica);
   });
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Trainer<LOCKSTEP_REAL>);
 }}}  // namespace lockstep::detail

@@ -37,9 +37,6 @@ std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
   return std::make_unique<AccumulatedUpdater<T>>(parts, std::move(route));
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(
     std::unique_ptr<Updater<LOCKSTEP_REAL>> choose_updater(const Parts<LOCKSTEP_REAL>&));
 }}}  // namespace lockstep::detail
