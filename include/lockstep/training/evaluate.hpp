@@ -78,10 +78,10 @@ class TestHooks {
   Logs logs_;
 };
 
-/// Evaluates `data` from its beginning, for at most `steps` batches. The ranks need not have
-/// equally many batches: they meet once, at the end. The first replica of a process has `hooks`,
-/// the others null. `where` names the pass for the chief's warning when the data end earlier;
-/// empty: no warning. Returns the sums over all ranks.
+/// Evaluates `data` from its beginning, for at most `steps` batches. Ranks may have different
+/// numbers of batches: they meet once, at the end. The first replica of a process has `hooks`, the
+/// others null. `where` names the pass for the chief's warning when the data end earlier; empty: no
+/// warning. Returns the sums over all ranks.
 template <class T>
 StatusBlock evaluate_pass(const Parts<T>& parts, BatchLoader<T>& data,
                           const std::optional<std::int64_t>& steps, TestHooks<T>* hooks,
@@ -142,12 +142,12 @@ std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data,
   for (; (!steps || step < *steps) && data.next(); ++step) {
     if (hooks != nullptr) hooks->batch_begin(step);
     forward_batch(parts, data, true);
-    // The largest part has rank 0; the gathered parts are padded to it.
+    // Rank 0 has the largest part, to whose size the gathered parts are padded.
     const std::size_t batch = data.batch_size();
     const std::size_t largest = (batch + ranks - 1) / ranks;
     mine.assign(largest * columns, T(0));
     const auto y = parts.workspace.predictions();
-    for (std::size_t row = 0; row < y.samples(); ++row)  // those of a sample one after the other
+    for (std::size_t row = 0; row < y.samples(); ++row)  // the rows of a sample follow one another
       for (std::size_t f = 0; f < outputs; ++f) mine[row * outputs + f] = y(row, f);
     all.resize(ranks * mine.size());
     collective.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
@@ -164,10 +164,10 @@ std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data,
 /// The moments of the input of one Normalization layer, over all batches.
 class LayerMoments {
  public:
-  /// `number`: the layer's, among the Normalization layers in the order in which they run.
+  /// `number`: the layer's index among the Normalization layers, in the order in which they run.
   explicit LayerMoments(std::size_t number) : number_(number) {}
 
-  /// For one forward.
+  /// For one forward pass.
   [[nodiscard]] MomentSink sink() {
     seen_ = 0;
     return {this, [](void* self, const InputMoments& moments) {
@@ -175,7 +175,7 @@ class LayerMoments {
             }};
   }
 
-  /// Whether the last forward has come to that layer.
+  /// Whether the last forward pass has reached that layer.
   [[nodiscard]] bool exists() const noexcept { return seen_ > number_; }
   [[nodiscard]] double count() const noexcept { return count_; }
 
@@ -230,17 +230,16 @@ class LayerMoments {
   void* variance_variable_ = nullptr;
 };
 
-/// What adapt_pass has done.
+/// What adapt_pass did.
 struct Adapted {
   std::size_t layers = 0;
   bool had_data = true;
   std::int64_t batches = 0;  ///< of this rank, in the last pass
 };
 
-/// Sets mean and variance of the Normalization layers to those of their input over `data`,
-/// for at most `steps` batches: a pass for each such layer, as the input of a later one
-/// depends on those before it. The ranks need not have equally many batches. Without data nothing
-/// is changed.
+/// Sets mean and variance of the Normalization layers to those of their input over `data`, for at
+/// most `steps` batches: a pass for each such layer, because the input of a later one depends on
+/// those before it. Ranks may have different numbers of batches. Without data nothing is changed.
 template <class T>
 Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data,
                    const std::optional<std::int64_t>& steps) {

@@ -66,7 +66,7 @@ class ReplicaBatches {
   bool has_batch_ = false;
 };
 
-/// A dataset of global batches, a part of each for every replica, as fit has them: what
+/// A dataset of global batches, of each of which every replica has a part, as in fit: what
 /// `strategy.distribute(dataset)` gives. Refers to the strategy.
 /// @code
 /// auto batches = strategy.distribute(dataset);
@@ -133,9 +133,9 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 template <class T>
 class Trainer;
 
-/// Returns the number of the trainer's last start; steps made before it hold what is gone. Throws
-/// Error while the trainer is in fit, and if the strategy has reconnected since that start.
-/// `connection`: the replica's.
+/// Returns the number of the trainer's last start; steps made before it refer to memory that is
+/// gone. Throws Error while the trainer is in fit, and if the strategy has reconnected since that
+/// start. `connection`: the replica's.
 template <class T>
 [[nodiscard]] std::int64_t start_of_steps(const Trainer<T>& trainer, int connection);
 
