@@ -24,9 +24,9 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 inline constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 
-/// What a step of training takes. Sizes are bytes of one replica, in a process that has one: those
-/// that fit allocates for the model and a batch. The program itself, its data, prefetched batches
-/// and what callbacks keep come on top.
+/// What a step of training takes. Sizes are bytes that fit allocates for the model and a batch, in
+/// a process with one replica. The program itself, its data, prefetched batches and what callbacks
+/// keep come on top.
 struct Budget {
   std::size_t samples = 0;                ///< of a rank in a step, at most
   std::size_t ranks = 1;                  ///< that share a batch
@@ -51,7 +51,7 @@ struct Budget {
 
 namespace detail {
 
-/// What of a Program's layout decides the memory of a batch.
+/// The part of a Program's layout that decides the memory of a batch.
 struct RowSizes {
   std::size_t inputs, targets, outputs, positions;
 };
@@ -87,7 +87,7 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
 
 /// The Budget of training Net with batches of `batch` samples of all ranks together, as a dataset's
 /// batch() counts them. A constant where its arguments are, for the optimizers of the library.
-/// `LossType`: where the loss does not take one target a row, as those of classes do. `T`: the
+/// `LossType`: needed if the loss does not take one target a row, as those of classes do. `T`: the
 /// scalar type. `ranks`: processes of one replica each; at least 1. `sharded_updates`: as the
 /// option of MultiWorkerMirroredStrategy; for an optimizer that updates whole variables it is an
 /// estimate. LocalSGD and DiLoCo keep more than this.

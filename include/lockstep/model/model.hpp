@@ -43,7 +43,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// What a Tensor can be made of.
+/// What a Tensor can be made from.
 template <class X>
 concept Array = requires(const X& x) { Tensor(x); };
 template <class... Xs>
@@ -74,15 +74,15 @@ template <class... Arrays>
   return samples.batch(samples.cardinality());
 }
 
-/// What evaluate goes through.
+/// What evaluate uses.
 template <class X, class Y>
 [[nodiscard]] AnyDataset evaluation_data(const X& x, const Y& y, const EvaluateOptions& options) {
   const std::int64_t batch = array_batch_size("evaluate", options.batch_size);
   return weighted_slices(x, y, options.sample_weight).batch(batch);
 }
 
-/// What fit trains on. Without validation_data, the share validation_split of the samples, from
-/// their end, becomes it.
+/// What fit trains on. Without validation_data, the last samples (a share of validation_split)
+/// become it.
 template <class X, class Y>
 [[nodiscard]] AnyDataset training_data(const X& x, const Y& y, FitOptions& options) {
   const std::int64_t batch = array_batch_size("fit", options.batch_size);
@@ -108,10 +108,10 @@ template <class X, class Y>
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// What compile may be told beyond what is a type.
+/// Options of compile.
 struct CompileOptions {
-  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief.
-  /// The chief's is used on all workers.
+  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief,
+  /// whose seed all workers use.
   std::optional<std::uint64_t> seed = std::nullopt;
   /// When the ranks communicate. Default: in every step. Over a slow network, rounds of steps
   /// without communication: LocalSGD{.steps = 16}, or DiLoCo{.steps = 500}. Equal on all workers,
@@ -169,7 +169,7 @@ struct AdaptSentence {
   static constexpr bool said = true;
 };
 
-/// Of a call whose first argument is an array in braces.
+/// For a call whose first argument is an array in braces.
 template <class Number>
 struct BracesSentence {
   static constexpr bool said = true;
@@ -220,17 +220,17 @@ struct WeightsRename {
   std::vector<std::size_t> flattened = {};
 };
 
-/// As Keras's load_weights has them, and more for files of other programs.
+/// Options of load_weights: Keras's, and more for files of other programs.
 struct LoadWeightsOptions {
-  /// What both have is loaded. Variables that the file lacks keep their values, and arrays that the
-  /// model lacks are left out. (Otherwise either is an error.)
+  /// Load what both have: variables that the file lacks keep their values, and arrays that the
+  /// model lacks are skipped. (Otherwise either is an error.)
   bool by_name = false;
   /// Keep the value of a variable whose shape in the file differs, instead of throwing.
   bool skip_mismatch = false;
-  /// Of several that fit a name, the longest `from` counts.
+  /// If several rules fit a name, the one with the longest `from` is used.
   std::vector<WeightsRename> rename = {};
   WeightsLayout layout = WeightsLayout::keras;
-  /// Of a file of Keras: the variables, and not the state of the optimizer.
+  /// Load only the variables of a file of Keras, not the state of its optimizer.
   bool weights_only = false;
 };
 
@@ -264,7 +264,7 @@ template <class T>
   return weights;
 }
 
-/// Throws ConfigurationError when the weights' number or a shape is not that of the arrays.
+/// Throws ConfigurationError when the number of weights or a shape differs from the arrays'.
 template <class T>
 void check_weights(const std::vector<Weight<T>>& weights,
                    const std::vector<NamedArray<T>>& arrays) {
@@ -295,8 +295,8 @@ struct ModelFiles;
 
 }  // namespace detail
 
-/// What a Model has for its variables, in memory and in files, and for the figures that belong to
-/// them. A part of Model, whose members these are; T is its scalar type.
+/// The members of Model for its variables, in memory and in files, and for figures about them. T is
+/// its scalar type.
 template <class Model, class T>
 class ModelVariables {
  public:
@@ -307,9 +307,9 @@ class ModelVariables {
     return detail::copy_weights(detail::named_arrays_of(trainer(), 0));
   }
 
-  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
-  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
-  /// and Error while fit trains with parameter servers.
+  /// Sets every variable, in the form of get_weights; the chief's go to all workers when the next
+  /// fit begins. Throws ConfigurationError, having changed nothing, when a number or a shape
+  /// differs, and Error while fit trains with parameter servers.
   /// Use: `model.set_weights(model.get_weights())`.
   void set_weights(const std::vector<Weight<T>>& weights) {
     detail::check_variables_are_here(trainer(), "set_weights");
@@ -342,10 +342,10 @@ class ModelVariables {
   /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
   /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
   /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise. As Keras does,
-  /// it puts the optimizer's state into the file (of LARS and of the program's own optimizers,
-  /// which have no keras_slots, nothing). In a fit with parameter servers the variables alone are
-  /// saved; with sharded_updates all workers must make this call, and in a fit too the state is in
-  /// the file where the chief has it (see Training::state).
+  /// it puts the optimizer's state into the file (but not that of LARS and of other optimizers
+  /// without keras_slots). In a fit with parameter servers the variables alone are saved; with
+  /// sharded_updates all workers must make this call, and in a fit too the state is in the file
+  /// where the chief has it (see Training::state).
   /// Use: `model.save_weights("net.weights.h5")`.
   void save_weights(const std::string& path) const { files().save_weights(model(), path); }
 
@@ -358,14 +358,14 @@ class ModelVariables {
   /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
   /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
   /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
-  /// DataError all the same). A model that is in fit, and one of which a variable was not loaded,
-  /// keeps its own.
+  /// DataError all the same). A model that is in fit, or of which a variable was not loaded, keeps
+  /// its state.
   /// Use: `model.load_weights("net.safetensors")`.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
-  /// The same, of a file of another model or another program: by the variables' names, with other
-  /// shapes left out, renamed, or in PyTorch's layout; by name, or with .weights_only, without the
-  /// state of Keras's optimizer. Says on the chief what was not loaded.
-  /// Throws ConfigurationError, too, when nothing at all was found; nothing is changed then.
+  /// The same from a file of another model or program: by the variables' names, without those of
+  /// other shapes, renamed, or in PyTorch's layout. With .by_name or .weights_only the state of
+  /// Keras's optimizer is not loaded. Says on the chief what was not loaded. Throws
+  /// ConfigurationError, too, when nothing at all was found; nothing is changed then.
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
     return files().load_weights(model(), path, options);
   }
@@ -376,7 +376,7 @@ class ModelVariables {
     return detail::parameters_crc32c(trainer());
   }
 
-  /// The seed in use: the chief's.
+  /// The seed in use, which is the chief's.
   /// Use: `model.seed()`. Keras: none.
   [[nodiscard]] std::uint64_t seed() const noexcept { return detail::seed_of(trainer()); }
   /// The rate of the next update, a schedule's too.
@@ -457,8 +457,8 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                 return nullptr;
             })),
         on_replicas_(detail::replicas_of(*trainer_)) {}
-  /// As above, and then calls begin(*this): a model cannot be moved, so that a function that
-  /// returns one can do nothing after it has made it.
+  /// As above, and then calls begin(*this): a model cannot be moved, so a function that returns one
+  /// cannot change it first.
   template <class Begin>
   Model(detail::StrategyOf<S> strategy, CompileOptions options, LossType loss,
         OptimizerType optimizer, std::tuple<Metrics...> metrics, Begin begin)
@@ -568,11 +568,11 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// of y. All workers give the same arrays, and each replica takes its part of them. Returns loss
   /// and metrics of this batch alone, as they were before the update (Keras 3 gives means over all
   /// calls since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit,
-  /// but for layers that draw random numbers, as the samples of each call are numbered from 0, and
-  /// for gradient_accumulation_steps, as each call sums over replicas at once. No
-  /// callback is called, nor do the chief's variables go to the workers first, as they do when fit
-  /// begins: all must have set the same ones. Throws as fit does, and DataError when there is no
-  /// row. A third array has the weights of the samples.
+  /// except for layers that draw random numbers, because the samples of each call are numbered from
+  /// 0, and for gradient_accumulation_steps, because each call sums over replicas at once. No
+  /// callback is called, and the chief's variables do not go to the workers first, as they do when
+  /// fit begins: all must have set the same ones. Throws as fit does, and DataError when there is
+  /// no row. A third array has the weights of the samples.
   /// Use: `model.train_on_batch(x, y)`.
   template <class X, class Y, class... W>
   Logs train_on_batch(const X& x, const Y& y, const W&... sample_weight) {
@@ -703,7 +703,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
 
 namespace detail {
 
-/// What a program calls after compile, where it has no strategy: one of the model's.
+/// The strategy of a model that is compiled without one.
 [[nodiscard]] inline std::unique_ptr<OneDeviceStrategy> own_strategy() {
   return std::make_unique<OneDeviceStrategy>();
 }
@@ -760,7 +760,7 @@ auto compile_and(StrategyOf<S> strategy, CompileOptions options, Begin begin, Pa
     return with(std::move(parts)..., NoOptimizer{});
 }
 
-/// Arguments of compile behind its options.
+/// The arguments of compile after its options.
 template <class... Parts>
 concept CompileParts =
     !(Strategy<std::remove_cvref_t<Parts>> || ...) && !(std::same_as<Parts, CompileOptions> || ...);
@@ -800,7 +800,7 @@ auto compile(Parts... parts) {
       detail::own_strategy(), {}, [](auto&) {}, std::move(parts)...);
 }
 
-/// Of a strategy that would be gone at once, for its sentence.
+/// For a strategy that would be destroyed at once: a compiler's error that says so.
 template <class Net, class T = float, Strategy S, class... Rest>
 auto compile(const S&&, Rest&&...) {
   static_assert(!Strategy<S>,

@@ -1,4 +1,4 @@
-// The factors of LoRA: in files without the layers that they belong to, and merged into these.
+// The factors of LoRA: in files without their layers, and merged into these.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-/// "dense/" of a factor's name, "dense/lora_kernel_a"; empty: it is none.
+/// "dense/" of a factor's name, "dense/lora_kernel_a"; empty if it is none.
 inline std::string_view layer_of_factor(std::string_view name) {
   const std::size_t at = name.rfind("lora_kernel_");
   return at == std::string_view::npos ? std::string_view{} : name.substr(0, at);

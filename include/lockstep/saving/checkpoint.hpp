@@ -1,4 +1,4 @@
-// Checkpoint: a model, saved with other objects of the program. CheckpointManager: the newest few
+// Checkpoint: a model, saved with other objects of the program. CheckpointManager: keeps the newest
 // checkpoints of a run.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-/// Throws ConfigurationError unless a file has as many objects beside the model as the caller.
+/// Throws ConfigurationError unless a file has the caller's number of objects beside the model.
 void check_objects(std::size_t found, std::size_t expected);
 
 }  // namespace detail
@@ -54,7 +54,7 @@ class Checkpoint {
  public:
   explicit Checkpoint(Model& model, Objects&... objects) : model_(model), objects_(objects...) {}
 
-  /// Writes one file; the chief alone does. Throws Error naming the path.
+  /// Writes one file, on the chief alone. Throws Error naming the path.
   /// Use: `checkpoint.save("run.lockstep")`.
   void save(const std::string& path) const {
     const detail::AllSlots all_slots(Files::trainer(model_));
@@ -129,7 +129,7 @@ class ManagedFolder {
     std::vector<std::byte> bytes = {};
   };
   [[nodiscard]] Newest newest(AnyStrategy& strategy, std::uint64_t expected);
-  /// It was restored.
+  /// A checkpoint was restored: the interval counts from it.
   void restored(std::int64_t updates) noexcept;
   void finish() const;
   [[nodiscard]] std::vector<std::string> checkpoints() const;
@@ -161,7 +161,7 @@ class CheckpointManager {
       : checkpoint_(checkpoint), folder_(std::move(options), strategy().is_chief()) {}
 
   /// Saves under the next number, or `checkpoint_number`, and returns the path. Returns nothing on
-  /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
+  /// workers other than the chief, and when fewer than checkpoint_interval updates have been made
   /// since the last save. Throws Error naming the path; the earlier ones stay.
   /// Use: `manager.save()`.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
@@ -190,8 +190,8 @@ class CheckpointManager {
   /// Use: `manager.finish()`. Keras: none.
   void finish() const { folder_.finish(); }
 
-  /// The paths of the checkpoints that are kept, oldest first; on other workers than the chief
-  /// none.
+  /// The paths of the checkpoints that are kept, oldest first; none on workers other than the
+  /// chief.
   /// Use: `manager.checkpoints()`.
   [[nodiscard]] std::vector<std::string> checkpoints() const { return folder_.checkpoints(); }
 

@@ -51,8 +51,8 @@ struct FileCall {
 std::vector<std::byte> contents_from_chief(AnyStrategy& strategy, const FileCall& call,
                                            FileContents file);
 
-/// The chief's file, on every worker; with parameter servers, each process's own. `check` is that
-/// of read_file. `call` names the call, and lives as long as the program.
+/// The chief's file, on every worker; with parameter servers, each process reads its own. `check`:
+/// see read_file. `call` names the call, and lives as long as the program.
 std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
                                        const std::string& path, const HeadCheck& check);
 
@@ -72,11 +72,11 @@ struct TransferredArrays {
   LoadedWeights report;
 };
 
-/// Finds the arrays of `wanted` in a file, by their names and as `options` say, and lays them out
-/// as this library does, as `scalar`. Throws ConfigurationError naming the first variable that is
-/// missing or of another shape, the first array that the model lacks, and a rename that fits
-/// no array; and when no variable is found at all. Throws DataError when an array's bytes do not
-/// fit its shape.
+/// Finds the arrays of `wanted` in a file, by their names and as `options` say, and converts them
+/// to this library's layout and `scalar`. Throws ConfigurationError naming the first variable that
+/// is missing or of another shape, the first array that the model lacks, and a rename that fits no
+/// array; and when no variable is found at all. Throws DataError when an array's bytes do not fit
+/// its shape.
 [[nodiscard]] TransferredArrays transfer_arrays(std::vector<SavedArray> found,
                                                 std::span<const WantedArray> wanted,
                                                 std::string_view scalar,
@@ -96,7 +96,7 @@ namespace detail {
                                                    std::span<const WantedArray> wanted,
                                                    std::string_view scalar);
 
-/// What Model's members of these names do.
+/// What the members of Model with these names do.
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path);
 template <class T>

@@ -207,7 +207,7 @@ struct Numbers {
   }
 };
 
-/// A matrix whose rows or columns are those of several heads: attention's, in Keras's shape.
+/// Whether the rows or columns of a matrix are those of attention's heads, in Keras's shape.
 [[nodiscard]] inline bool is_of_heads(const Numbers& kernel, std::span<const std::size_t> wanted) {
   return kernel.shape.size() == 2 && wanted.size() == 3 &&
          ((kernel.shape[1] == wanted[0] && kernel.shape[0] == wanted[1] * wanted[2]) ||
@@ -255,7 +255,7 @@ LOCKSTEP_INLINE void order_gates(Numbers& array) {
   std::swap_ranges(array.values.begin(), array.values.begin() + gate, array.values.begin() + gate);
 }
 
-/// A variable of a recurrent layer that PyTorch calls `layer`; nothing when it is none.
+/// A variable of a recurrent layer that PyTorch calls `layer`; nothing if that is no such layer.
 LOCKSTEP_INLINE std::optional<Numbers> recurrent_array(FileArrays& file, const std::string& layer,
                                                        std::string_view variable,
                                                        std::span<const std::size_t> wanted) {
@@ -471,8 +471,8 @@ std::vector<WantedArray> wanted_arrays(const Trainer<T>& trainer, const std::str
   return wanted;
 }
 
-/// The optimizer's state for a file of Keras; without a name where there is none now: in a fit, the
-/// chief may not have it (sharded_updates, parameter servers).
+/// The optimizer's state for a file of Keras; without a name if there is none now: within a fit,
+/// the chief may not have it (sharded_updates, parameter servers).
 template <class T>
 KerasOptimizer optimizer_for(const Trainer<T>& trainer, const std::string& path) {
   if (!is_keras_file(path) || !has_whole_state(trainer)) return {};

@@ -43,13 +43,13 @@ class Inference {
   Inference& operator=(const Inference&) = delete;
   ~Inference();
 
-  /// Writes the samples of these numbers to the view.
+  /// Writes the samples with these numbers to the view.
   using Read = FunctionRef<void(std::span<const std::int64_t> samples, TensorView<T> x)>;
-  /// `y`: the outputs of samples 0, 1, ..., as many as it has room for. Throws DataError, naming
-  /// the sample, for one that a layer cannot use.
+  /// `y`: the outputs of samples 0, 1, ..., for as many as fit. Throws DataError, naming the
+  /// sample, for one that a layer cannot use.
   void predict(Read read, std::span<T> y) const;
-  /// The same of samples that lie one after the other. Throws ConfigurationError for arrays of
-  /// different numbers of samples, or of other than `samples`, if that is not 0.
+  /// The same for samples that are contiguous. Throws ConfigurationError for arrays with different
+  /// numbers of samples, or with a number other than `samples`, if that is not 0.
   void predict(std::string_view where, std::size_t samples, std::span<const T> x,
                std::span<T> y) const;
 
@@ -61,7 +61,7 @@ class Inference {
   struct alignas(cache_line) Place {
     std::atomic<Memory*> memory{nullptr};
   };
-  /// The calling thread looks at places 0, 1, ..., each thread in another order.
+  /// Place `number` in the calling thread's order, which differs between threads.
   [[nodiscard]] std::atomic<Memory*>& place(std::size_t number) const;
 
   [[nodiscard]] std::size_t outputs() const noexcept {
@@ -89,8 +89,8 @@ class Inference {
 /// call computes on its thread alone.
 ///
 /// Outputs are those of Model::predict, bit for bit, on the same instruction set, but for layers
-/// that draw random numbers in inference. Calls with spans allocate nothing once there have been
-/// calls with as many samples on as many threads, up to 16: the memory of that many calls is kept.
+/// that draw random numbers in inference. Calls with spans allocate nothing once there were calls
+/// with as many samples on as many threads (the memory of up to 16 calls is kept).
 ///
 /// @code
 /// const ls::Predictor<Net> net("net.safetensors");
@@ -128,7 +128,7 @@ class Predictor {
       : inference_(*program_, few,
                    detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
 
-  /// What became of each variable, where there were options.
+  /// What became of each variable, if options were given.
   /// Use: `predictor.loaded()`. Keras: none.
   [[nodiscard]] const LoadedWeights& loaded() const noexcept { return loaded_; }
 

@@ -85,7 +85,7 @@ std::atomic<typename Inference<T>::Memory*>& Inference<T>::place(std::size_t num
   return places_[(first + number) % places_.size()].memory;
 }
 
-/// Memory that an earlier call has left, of this thread if possible; else new memory.
+/// Memory of an earlier call, of this thread if possible; else new memory.
 template <class T>
 typename Inference<T>::Memory* Inference<T>::take() const {
   for (std::size_t i = 0; i < places_.size(); ++i) {

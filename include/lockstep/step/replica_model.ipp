@@ -52,8 +52,8 @@ ReplicaModel<T>::~ReplicaModel() = default;
 
 template <class T>
 void ReplicaModel<T>::refresh() noexcept {
-  // Not at each call: while ranks are between two updates, only the first replica's thread may
-  // look.
+  // Only when the revision changes: while ranks are between two updates, only the first replica's
+  // thread may read the rest.
   if (state_->revision == state_->parts.variables.revision) return;
   state_->revision = state_->parts.variables.revision;
   state_->step.iteration = state_->parts.variables.iterations;

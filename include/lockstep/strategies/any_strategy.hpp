@@ -18,8 +18,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 class ElasticWorld;
 
-/// A Replica, in a function that a strategy runs on each of its replicas: what the library's
-/// strategies hand out, and what those of others become.
+/// A Replica, in a function that a strategy runs on each of its replicas. The library's strategies
+/// hand it out; those of others are wrapped in it.
 class AnyReplica {
  public:
   /// `threads`: those of the process's replicas, if there are several.
@@ -45,7 +45,7 @@ class AnyReplica {
   /// belongs to; 0 where it does not count them.
   [[nodiscard]] int connection() const noexcept { return connection_; }
   virtual void team_barrier() { collective_->team_barrier(); }
-  /// Called by every replica of the process: when all have come, the first one calls f(), and the
+  /// Called by every replica of the process: once all are here, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
   virtual void team_lead(FunctionRef<void()> f) {
     if (threads_ != nullptr)
@@ -122,7 +122,7 @@ class ReplicaAdapter final : public AnyReplica {
   R& replica_;
 };
 
-/// Made of an R&: that itself where it is an AnyReplica.
+/// Made from an R&: the same object if it is an AnyReplica.
 template <Replica R>
 using AnyReplicaOf = std::conditional_t<std::derived_from<R, AnyReplica>, R&, ReplicaAdapter<R>>;
 

@@ -88,10 +88,10 @@ class MultiWorker final : public AnyStrategy {
 /// collective between workers: Auto, Ring<Tcp>, SharedMemory, or one of the user's. A process that
 /// is alone opens no connection.
 ///
-/// The destructor waits until all workers have come to their end, the chief last, so that an
-/// observer of the chief sees the job done; when it runs because of an exception, the other workers
-/// are told to stop (within lockstep::run, with the exception's message and exit code), and it does
-/// not wait for them.
+/// The destructor waits until all workers have ended, the chief last, so that an observer of the
+/// chief sees the job done; when it runs because of an exception, the other workers are told to
+/// stop (within lockstep::run, with the exception's message and exit code), and it does not wait
+/// for them.
 ///
 /// One thread calls run() and reconnect() at a time.
 /// Use: `MultiWorkerMirroredStrategy<Ring<Tcp>>{}`.
@@ -105,7 +105,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   /// CollectiveError when a worker is missing.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
 
-  /// With a cluster that the program knows otherwise.
+  /// With a cluster that the program describes itself.
   explicit MultiWorkerMirroredStrategy(const Cluster& cluster,
                                        const MultiWorkerMirroredOptions& options = {});
 
@@ -156,7 +156,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   detail::MultiWorker worker_;
 };
 
-// (Constructors stand outside of the class, so that the library can hold the usual ones.)
+// (Constructors are defined outside the class, so that the library can hold the usual ones.)
 
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(

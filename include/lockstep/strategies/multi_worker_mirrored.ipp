@@ -87,8 +87,8 @@ LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::join() const {
   return worlds;
 }
 
-/// A worker may be lost while the members of a new world connect: then they form another one. But
-/// where none comes to work, something is between their ports.
+/// A worker may be lost while the members of a new world connect: they then form another one. If no
+/// world ever works, something blocks their ports.
 LOCKSTEP_INLINE void MultiWorker::connect_world() {
   using Clock = std::chrono::steady_clock;
   for (auto deadline = Clock::time_point::max();;) {
@@ -202,7 +202,7 @@ LOCKSTEP_INLINE void MultiWorker::connect() {
     if (worlds_ != nullptr) {
       rendezvous.properties.emplace_back("world", worlds_->world().text());
       rendezvous.workers = worlds_->world().slots;
-      // All are there: one that does not come is lost.
+      // All are there: one that does not connect is lost.
       options.startup_timeout = std::clamp<std::chrono::milliseconds>(
           worlds_->wait(), std::chrono::seconds(5), std::chrono::seconds(60));
     }
@@ -234,7 +234,7 @@ LOCKSTEP_INLINE int MultiWorker::count(int requested) const {
   return given > 0 ? given : ReplicaThreads::count(requested, workers_on_host());
 }
 
-// How many workers share this worker's cores, as far as addresses and the launcher tell.
+// How many workers share this worker's cores, judging by addresses and the launcher.
 LOCKSTEP_INLINE int MultiWorker::workers_on_host() const {
   if (cluster_.world_size() == 1 || cores_given_by_launcher() > 0) return 1;
   const auto addresses = cluster_.addresses();

@@ -15,8 +15,8 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// The line of the optimizer in a signature, "optimizer: SGD(learning_rate=0.1, momentum=0)", with
-/// its options apart.
+/// The line of the optimizer in a signature, "optimizer: SGD(learning_rate=0.1, momentum=0)", split
+/// into its options.
 class OptimizerLine {
  public:
   explicit OptimizerLine(std::string_view signature) {
@@ -51,7 +51,7 @@ class OptimizerLine {
     for (std::string& option : options_)
       if (name_of(option) == name) option = concat({name, "=..."});
   }
-  /// Leaves of the options what cannot be changed in the middle of a training.
+  /// Keeps only the options that cannot be changed in the middle of a training.
   void leave_fixed() {
     const auto has = [](std::string_view name, std::string_view text) {
       return name.find(text) != std::string_view::npos;

@@ -38,7 +38,7 @@ void Recovery<T>::begin(FitRank<T>& rank) {
   AnyReplica& replica = rank.replica;
   auto kept = furthest(replica.collective(), rank.is_leader);
   std::vector<std::byte> saved = std::move(kept.bytes);
-  if (!saved.empty() && !kept.is_begun) {  // the loss came before: the fit begins as it would have
+  if (!saved.empty() && !kept.is_begun) {  // lost before it began: the fit begins as usual
     rank.call_back([&] { restore_state(fit_.trainer, decode_(saved)); });
     saved.clear();
   }
@@ -75,7 +75,7 @@ void Recovery<T>::begin(FitRank<T>& rank) {
   rank.at = fit_.saved_place;
 }
 
-/// `saved`: the state of those that were there before; empty where none of them keeps one.
+/// `saved`: the state of the workers that were there before; empty if none of them has kept one.
 template <class T>
 void Recovery<T>::do_without_file(const std::exception_ptr& reason,
                                   const std::vector<std::byte>& saved) {
@@ -89,7 +89,7 @@ void Recovery<T>::do_without_file(const std::exception_ptr& reason,
   }
 }
 
-/// Called by all ranks: the furthest state that one of them keeps.
+/// Called by all ranks: the state that has come furthest, of those that they keep.
 template <class T>
 auto Recovery<T>::furthest(AnyCollective& collective, bool leader) -> Kept {
   const std::int64_t mine = leader && !kept_.empty() ? progress_ : -1;
@@ -158,8 +158,8 @@ void Recovery<T>::check_data(const TrainingState& saved) const {
                         "program; to train from the beginning, delete what it was restored from"}));
 }
 
-/// Without a saved state, a worker goes on with the slots that it has: they must be of one run. And
-/// none goes on after a loss, which may have come when some of the parameters were updated, or
+/// Without a saved state, workers go on with the slots that they have, which must be of one run.
+/// They cannot go on after a loss, which may have come when only some parameters were updated, or
 /// within a round.
 template <class T>
 void Recovery<T>::check_slots(AnyReplica& replica) const {
@@ -172,7 +172,7 @@ void Recovery<T>::check_slots(AnyReplica& replica) const {
   if (!is_known && (in_rounds || most[0] == -most[1] || trainer.program().layout().slots == 0))
     return;
   try {
-    replica.collective().barrier();  // none throws before every other one knows
+    replica.collective().barrier();  // none throws before all others know
   } catch (const CollectiveError&) {
   }
   throw Error(
@@ -201,18 +201,17 @@ void Recovery<T>::say_where_it_goes_on(bool is_restored) const {
 
 // --- a loss, and another world -------------------------------------------------------------------
 
-/// Keeps the state for the workers that are connected next. `is_whole`: all have made the same step
-/// and, where they share out updates, brought the slots together. A signal ends the process until
-/// then.
+/// Keeps the state until workers are connected again; until then a signal ends the process.
+/// `is_whole`: all have made the same step and, where they share out updates, gathered the slots.
 template <class T>
 void Recovery<T>::keep(bool is_whole) {
   Trainer<T>& trainer = fit_.trainer;
   const auto keep_state = [&](bool is_begun) {
-    if (!kept_.empty()) return;  // the loss came while all were coming together: the model is new
+    if (!kept_.empty()) return;  // lost while reconnecting: the model is a new one
     trainer.catch_up();
     const TrainingState now = is_begun ? fit_.state() : save_state(trainer);
-    // After the same number of updates, the one within the epoch has more to do that the other has
-    // done, and one that has begun this fit is further than one that has not.
+    // After the same number of updates, a worker that has completed the epoch is further than one
+    // within it, and one that has begun this fit is further than one that has not.
     progress_ = 4 * now.iterations + (is_begun ? (now.step > 0 ? 2 : 1) : 0);
     kept_ = encode_(now);
   };
@@ -220,7 +219,7 @@ void Recovery<T>::keep(bool is_whole) {
     keep_state(false);
   else if (!trainer.is_state_spread() || (is_whole && fit_.is_chief() && trainer.has_all_slots()))
     keep_state(true);
-  else if (fit_.is_chief() && read_backup_)  // what the one that is lost had to update is lost, too
+  else if (fit_.is_chief() && read_backup_)  // the lost worker's share of the updates is lost, too
     pending_ = read_backup_(trainer.state_bytes());
   fit_.requests.leave_signals();
 }
@@ -230,8 +229,8 @@ void Recovery<T>::survive(const CollectiveError& error) {
   Trainer<T>& trainer = fit_.trainer;
   note_failure(error.failure());
   const bool has_waited = error.failure().operation == "start-up";  // in vain
-  // Before the fit has begun, a worker that is started again has not come to it either; but in an
-  // elastic world the others go on together, and take it in.
+  // Before the fit has begun, a restarted worker would not reach it either; in an elastic world the
+  // others go on, and take it in.
   const bool may_begin = fit_.elastic_world() != nullptr && !trainer.is_state_spread();
   if (encode_ == nullptr || error.exit_code() != ExitCode::lost_peer || !(is_begun_ || may_begin) ||
       has_waited) {
@@ -287,7 +286,7 @@ void Recovery<T>::take_place() {
         "AutoShardPolicy::data");
   const bool was_chief = std::exchange(was_chief_, fit_.is_chief());
   if (was_chief && !fit_.is_chief())
-    abort_callbacks(fit_.callbacks, fit_.training);  // another worker saves now
+    abort_callbacks(fit_.callbacks, fit_.training);  // another worker saves from now on
   begins_as_chief_ = !was_chief && fit_.is_chief();
   fit_.progress.emplace(fit_.is_chief() ? fit_.options.verbose : 0, fit_.options.epochs);
 }

@@ -157,8 +157,8 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
   start_all();
 }
 
-// In an elastic world, those that are left go on when a worker is lost; within a fit, that is for
-// the fit to do.
+// In an elastic world, the remaining workers go on when one is lost; within a fit, the fit does
+// that.
 template <class T>
 void Trainer<T>::start_all() {
   for (bool together = true;;) {
@@ -205,8 +205,7 @@ void Trainer<T>::start(AnyReplica& replica) {
   }
   if (leader && collective.can().keep_residuals && std::same_as<T, float>)
     workspace->keep_residuals();
-  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
-  // of them.
+  // Results depend on the instruction set (fused multiply-add), so all ranks use the lowest one.
   const std::int64_t own_level = -static_cast<std::int64_t>(kernels::instruction_set());
   std::int64_t level = own_level;
   collective.all_reduce(std::span(&level, 1), ReduceOp::max);
@@ -341,7 +340,7 @@ std::uint64_t Trainer<T>::state_bytes() const {
   const std::size_t parameters = variables_.parameters().values().size();
   const std::size_t trained =
       parameters * (1 + slot_count()) + variables_.accumulated().values().size();
-  // Of a run on many ranks, too, that goes on with few.
+  // The state may be of a run on many ranks that goes on with few.
   const auto ranks =
       std::max<std::size_t>(64, static_cast<std::size_t>(strategy_->num_replicas_in_sync()));
   const std::size_t own = parameters * ranks * (variables_.own_slots() + (has_residuals() ? 1 : 0));

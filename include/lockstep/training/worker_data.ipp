@@ -21,7 +21,7 @@ LOCKSTEP_INLINE WorkerData::WorkerData(std::string_view where, const AnyDataset&
 
 LOCKSTEP_INLINE std::int64_t WorkerData::steps() const {
   const std::int64_t batches = part_.cardinality();
-  // With off, every worker goes through all of a batch, a part of it in each step.
+  // With off, every worker uses a whole batch, a part of it in each step.
   return batches > 0 && policy_ == AutoShardPolicy::off ? batches * place_.num_workers : batches;
 }
 

@@ -15,9 +15,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Cuts a step's gradients, which become ready from the start of the arena on, into ranges. The
 /// ranges grow, so that a long array has few of them, and each is long enough for the wire. They
-/// are the same on every rank, however far it is, and are cut where the sums stay those of one
-/// reduction (see Partition). What is left at the end is long enough to be reduced as a long array
-/// is.
+/// are the same on every rank, however far it is, and cut where the sums are those of one reduction
+/// (see Partition). The rest at the end is long enough to be reduced like a long array.
 class EarlyRanges {
  public:
   EarlyRanges(std::size_t elements, int size) noexcept {
@@ -39,7 +38,7 @@ class EarlyRanges {
       begun_ += next;
     }
   }
-  /// Elements of the ranges so far: those from this one on are left.
+  /// Elements of the ranges so far; the rest is left.
   [[nodiscard]] std::size_t begun() const noexcept { return begun_; }
 
  private:
@@ -55,8 +54,8 @@ class EarlyRanges {
   std::size_t begun_ = 0;
 };
 
-/// The second half of all routes that reduce first: each replica of a process updates a part of the
-/// parameters that they share. The workspace has the reduced gradients and status. Returns whether
+/// The second half of all routes that reduce first: each replica of a process updates a part of
+/// their shared parameters. The workspace has the reduced gradients and status. Returns whether
 /// there was an update to make.
 template <class T>
 bool update_part(const Parts<T>& parts, const UpdateStep& step) {

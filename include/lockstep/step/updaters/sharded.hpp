@@ -21,9 +21,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Blocks, where the collective can scatter them, a worker needs no gradients but those of its own
-/// elements, and there are enough blocks to be fair. Else one range for each worker, cut between
-/// variables where the optimizer updates whole ones. The same on all ranks.
+/// Blocks, if the collective can scatter them, a worker needs only the gradients of its elements,
+/// and there are enough blocks to be fair. Otherwise one range for each worker, cut between
+/// variables if the optimizer updates whole ones. The same on all ranks.
 template <class T>
 [[nodiscard]] UpdateShares update_shares_of(const Variables<T>& variables, AnyReplica& replica) {
   const std::size_t elements = variables.parameters().values().size();
@@ -68,7 +68,7 @@ template <class T>
   return shares;
 }
 
-/// Each worker updates its share of the parameters, and has the slots of no other ones: ZeRO's
+/// Each worker updates its share of the parameters, and has the slots of this share alone: ZeRO's
 /// first stage (Rajbhandari et al., 2020), or the sharding of Xu et al., "Automatic cross-replica
 /// sharding of weight update in data-parallel training", 2020. The replicas of a worker divide its
 /// share.
