@@ -509,7 +509,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     }
   }
 
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   History fit(detail::OtherCall<detail::FitSentence>, ...);
 
   /// Loss and metrics over a dataset or arrays, weighted by its samples; equal on every worker.
@@ -536,7 +536,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     if constexpr (detail::Arrays<X, Y>)
       return run_evaluate(detail::evaluation_data(x, y, options), options, callbacks...);
   }
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   Logs evaluate(detail::OtherCall<detail::EvaluateSentence>, ...);
 
   /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs
@@ -561,7 +561,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
       return run_predict(detail::array_data("predict", options.batch_size, x), options,
                          callbacks...);
   }
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   Predictions predict(detail::OtherCall<detail::PredictSentence>, ...);
 
   /// One update, on one global batch: a sample for each row of x, and its targets in the same row
@@ -629,7 +629,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     if constexpr (detail::Arrays<X>)
       detail::adapt(*trainer_, detail::array_data("adapt", options.batch_size, x), options);
   }
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
 
   /// The single steps of this model on a replica of its strategy, for the program's loops: a
@@ -659,7 +659,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   template <class>
   friend struct detail::OnReplica;
 
-  // For their sentences.
+  // Errors that say what is missing.
   static void need_loss() {
     static_assert(!std::same_as<LossType, NoLoss>,
                   "lockstep: this model was compiled without a loss: for fit, evaluate and the "

@@ -73,9 +73,8 @@ template <class T>
 void ReplicaModel<T>::check(const ReplicaBatch<T>& batch) const {
   const auto& layout = state_->parts.program.layout();
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
-    throw DataError(
-        concat({"a step of the program's own: the batch has ", got, " ", what, ", the model takes ",
-                expected, ": look at what the batch was made of"}));
+    throw DataError(concat({"custom loop: the batch has ", got, " ", what, ", the model takes ",
+                            expected, ": look at what the batch was made of"}));
   };
   if (batch.x.features() != layout.inputs)
     refuse("numbers a sample", layout.inputs, batch.x.features());
@@ -95,7 +94,7 @@ void ReplicaModel<T>::check_targets(const ReplicaBatch<T>& batch, const StepLoss
   const std::size_t values = got - batch.weight_size;
   if (loss.targets ? values == *loss.targets * positions : values % positions == 0) return;
   throw DataError(concat(
-      {"a step of the program's own: the batch has ", values, " target values a sample, the loss ",
+      {"custom loop: the batch has ", values, " target values a sample, the loss ",
        loss.targets ? concat({"takes ", *loss.targets * positions})
                     : concat({"is for ", positions, " positions, and takes as many for each"}),
        ": look at what the batch was made of, or give the step the loss that is meant"}));
@@ -125,7 +124,7 @@ std::span<const std::int64_t> ReplicaModel<T>::indices_of(const ReplicaBatch<T>&
   if (samples > 0 && batch.sample_indices.size() == samples) return batch.sample_indices;
   if (!batch.sample_indices.empty())
     throw DataError(
-        concat({"a step of the program's own: the batch has ", samples, " samples and ",
+        concat({"custom loop: the batch has ", samples, " samples and ",
                 batch.sample_indices.size(), " sample_indices: give as many, or none"}));
   const int ranks = state_->parts.replica.collective().size();
   for (std::size_t i = state_->indices.size(); i < samples; ++i)

@@ -135,7 +135,7 @@ void check_steps(std::string_view where, std::string_view option, const AnyDatas
 void check_place(const FitPlan& plan, const FitOptions& options, const TrainingPosition& at);
 
 /// A warning where training and validation take parts of one source behind a shuffle that draws
-/// another order for each pass, so that samples of one come into the other; else empty. Reads at
+/// another order for each pass, so that samples of one get into the other; else empty. Reads at
 /// most 32 samples.
 [[nodiscard]] std::string mixed_parts(const AnyDataset& train, const AnyDataset& validation);
 

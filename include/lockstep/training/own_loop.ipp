@@ -93,7 +93,7 @@ template <class T>
 std::int64_t start_of_steps(const Trainer<T>& trainer, int connection) {
   if (trainer.is_in_fit())
     throw Error(
-        "on: this model is in fit, which has steps of its own: a callback may use steps of another "
+        "on: this model is in fit, which makes its steps: a callback may use the steps of another "
         "model");
   if (connection != trainer.connection())
     throw Error(

@@ -134,8 +134,8 @@ void Recovery<T>::take_over(const std::vector<std::byte>& saved, bool is_from_fi
                      fit_.saved_place.epoch + 1, ", and .epochs is ", fit_.options.epochs,
                      "; what it was restored from stays"}));
   else if (fit_.saved_place.has_ended() || fit_.saved_place.epoch == fit_.options.epochs)
-    log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ",
-                     fit_.saved_place.epoch}));
+    log_line(concat(
+        {"fit: nothing to do: the restored training ended after epoch ", fit_.saved_place.epoch}));
 }
 
 /// Called by the leader, before the saved state is used.

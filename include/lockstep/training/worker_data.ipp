@@ -29,8 +29,8 @@ LOCKSTEP_INLINE std::string WorkerData::why_empty() const {
   const std::int64_t samples = description_.drops_remainder ? part_.fingerprint().samples : 0;
   if (samples == 0) return {};
   return concat({": batch(", description_.batch_size,
-                 ", drop_remainder) leaves out what is less "
-                 "than a batch",
+                 ", drop_remainder) leaves out an "
+                 "incomplete batch",
                  samples > 0 ? concat({", and the source has ", samples,
                                        samples == 1 ? " sample" : " samples"})
                              : std::string(),
