@@ -241,7 +241,7 @@ struct DeltaProduct {
 /// Samples of deltas, of one step or several, that are transposed together.
 inline constexpr std::size_t delta_columns_at_once = 2 * inner_block;
 
-/// Elements of scratch that delta_products needs for so many deltas.
+/// Elements of scratch that delta_products needs for this many deltas.
 [[nodiscard]] constexpr std::size_t delta_products_scratch(std::size_t deltas) noexcept {
   return transposed_size(deltas, delta_columns_at_once);
 }

@@ -128,8 +128,8 @@ inline constexpr auto metric_name = [] {
 
 }  // namespace detail
 
-/// The first layer of a model with several inputs, which are side by side in a sample, flat, in this
-/// order. `Get<"image">` is the layer that takes one out, in its shape.
+/// The first layer of a model with several inputs, which are side by side in a sample, flat, in
+/// this order. `Get<"image">` is the layer that takes one out, in its shape.
 /// @code
 /// using In = Inputs<NamedInput<"image", 28, 28, 1>, NamedInput<"age", 1>>;
 /// using Net = Sequential<In, Parallel<Concatenate, Sequential<In::Get<"image">, Conv2D<8, 3>,

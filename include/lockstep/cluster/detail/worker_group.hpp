@@ -372,7 +372,7 @@ class LaunchStage {
 
 /// The worker that is to blame: the first one that failed by itself, or else the first that failed
 /// at all. nullptr when none has failed. Those that an elastic job has left out, and gone on, come
-/// after those that fail by themselves, and do not count if it has come to its end.
+/// after those that fail by themselves, and do not count if it has ended.
 inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& workers) {
   const auto rank = [](const LaunchedWorker& worker) {
     return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) +
@@ -483,7 +483,7 @@ class ElasticJob {
                : "); the others are no more than half of those that were at work: they wait for "
                  "it, and end if it is not started again: ";
   }
-  /// Whether the job goes on, or has come to its end, without this worker, which has ended.
+  /// Whether the job goes on, or has ended, without this worker, which has ended.
   [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
                                   const std::vector<LaunchedWorker>& workers) const {
     if (!is_elastic_ || worker.task.is_server || worker.end.code < 128 || worker.has_agreed_to_stop)

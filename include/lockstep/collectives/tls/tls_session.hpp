@@ -124,7 +124,8 @@ class TlsSession {
   /// From now on, reads from the socket as much as there is, for messages of many records. Then a
   /// socket with nothing to read does not mean that has_pending() is false.
   void expect_long_messages();
-  /// A key serves for so many records (by default far fewer than AES-GCM allows: RFC 8446, 5.5).
+  /// The number of records that a key serves for (by default far fewer than AES-GCM allows: RFC
+  /// 8446, 5.5).
   void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
 
  private:
