@@ -69,8 +69,8 @@ struct FewSamplesChain<In, T, L, Rest...> {
   }
 };
 
-/// So many samples are a few: with more, the padding of a batch costs less than reading weights in
-/// their order saves.
+/// The most samples that are a few: with more, the padding of a batch costs less than reading
+/// weights in their order saves.
 inline constexpr std::size_t few_samples = 4;
 
 /// A network for a few samples, as what is no template of it sees it.
