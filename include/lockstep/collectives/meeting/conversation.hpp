@@ -75,7 +75,7 @@ class Conversation {
   /// What is wrong with the other side, as the end of a sentence about it.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// Whether it has ended because the other side is a worker that has no elastic job.
-  [[nodiscard]] bool is_fixed() const noexcept { return problem_ == Hello::is_fixed; }
+  [[nodiscard]] bool is_fixed() const noexcept { return problem_ == detail::is_fixed; }
   /// See TlsSession: what speaks against the other side being this worker.
   [[nodiscard]] std::string denies(int worker) const {
     return socket_.tls == nullptr ? std::string() : socket_.tls->denies(worker);

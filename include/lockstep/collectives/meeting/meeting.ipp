@@ -163,34 +163,30 @@ class MeetingGuest {
     const auto hears = [&] { return !(heard = talk.hear()).empty(); };
     wait(talk, in_seconds(2), [&] { return hears() || talk.has_met(); });
     if (talk.lacks_secret())  // which may be that of another job
-      return none("has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none");
+      return none(secret_missing);
     if (!talk.problem().empty()) return none(talk.problem());
-    if (!talk.has_met())
-      return none(tls_ == nullptr ? "another program has the port"
-                                  : "another program has the port, or LOCKSTEP_TLS (or "
-                                    "CommunicationOptions::tls) is not the same on all workers");
+    if (!talk.has_met()) return none(another_has_port(tls_ != nullptr));
     const bool any = options_.bind_address == "0.0.0.0" || options_.bind_address == "::";
     const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job,
                              any ? "" : options_.bind_address, port_};
     talk.say(claim.text());
     wait(talk, deadline_, hears);
     if (heard.empty() && !talk.problem().empty()) return none(talk.problem());
-    if (heard.empty()) return none("ended the conversation before all had come");
+    if (heard.empty()) return none(ended_too_early);
     const auto answer = MeetingAnswer::read(heard.front());
-    if (!answer) return none("gives no valid answer");
+    if (!answer) return none(answers_nonsense);
     switch (answer->kind) {
       case MeetingAnswer::Kind::other_job:
-        return none("another job meets there");
+        return none(another_job_meets);
       case MeetingAnswer::Kind::refused:
         throw ConfigurationError(
-            concat({"start-up: rank 0 at ", meeting_.address, " turns this worker away: it ",
-                    printable(answer->lines.front(), 300)}));
+            turns_this_away(meeting_.address, printable(answer->lines.front(), 300)));
       case MeetingAnswer::Kind::welcome:
         break;
     }
     if (answer->lines.size() != static_cast<std::size_t>(meeting_.size) ||
         !std::ranges::all_of(answer->lines, is_address))
-      return none("gives no valid answer");
+      return none(answers_nonsense);
     return answer->lines;
   }
 
@@ -217,21 +213,18 @@ class MeetingGuest {
 
   void report() {
     if (reports_.is_due())
-      log_line(concat({"start-up: worker ", meeting_.rank, " looks for worker 0 at ",
-                       meeting_.address, ": ", why_}));
+      log_line(concat(
+          {"start-up: ", waits_for_it(meeting_.rank, "worker 0 at " + meeting_.address, why_)}));
     last_why_ = std::exchange(why_, {});
   }
 
   [[noreturn]] void fail() const {
     const std::string& why = why_.empty() ? last_why_ : why_;
-    throw CollectiveError(
-        {.failed_rank = 0,
-         .address = meeting_.address,
-         .operation = "start-up",
-         .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason = concat({"did not tell worker ", meeting_.rank, " the other workers' addresses: ",
-                           why.empty() ? concat({"it ", does_not_answer}) : why,
-                           "; is it started, on that host, and may this one connect to it?"})});
+    throw CollectiveError({.failed_rank = 0,
+                           .address = meeting_.address,
+                           .operation = "start-up",
+                           .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
+                           .reason = did_not_tell(meeting_.rank, why)});
   }
 
   const Meeting& meeting_;
@@ -343,8 +336,7 @@ class MeetingHost {
       const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
       if (guest.rank > 0 && !guest.talk.is_open())
         addresses_[static_cast<std::size_t>(guest.rank)].clear();
-      if (too_slow && guest.talk.has_met() && !guest.leaves)
-        log_guest(guest, "did not finish its introduction");
+      if (too_slow && guest.talk.has_met() && !guest.leaves) log_guest(guest, did_not_say_who);
     }
     guests_.remove_if([](const Guest& guest) {
       const bool is_done = guest.leaves && !guest.talk.has_more_to_send();
@@ -389,13 +381,11 @@ class MeetingHost {
     const auto claim = MeetingClaim::read(message);
     if (!claim) return guest.talk.close();
     if (claim->job != printable(meeting_.job, 500))
-      return answer(guest, Kind::other_job, "meets for another job");
+      return answer(guest, Kind::other_job, another_job_meets);
     if (claim->size != meeting_.size)
-      return refuse(guest, concat({"expects ", claim->size, " workers, and rank 0 expects ",
-                                   meeting_.size, ": start all with the same number"}));
+      return refuse(guest, expects_other_size(claim->size, meeting_.size));
     if (claim->rank < 1 || claim->rank >= meeting_.size)
-      return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
-                                   ", as rank 0 is here"}));
+      return refuse(guest, has_no_such_rank(claim->rank, meeting_.size));
     if (const std::string denial = guest.talk.denies(claim->rank); !denial.empty())
       return refuse(guest, denial);
     std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
@@ -408,9 +398,7 @@ class MeetingHost {
       contest.last = now;
       if (now - contest.first < Conversation::silence + std::chrono::seconds(2))
         return guest.talk.close();
-      return refuse(
-          guest, concat({"claims to be rank ", claim->rank, ", and so does the worker at ", address,
-                         ": each needs a rank of its own"}));
+      return refuse(guest, has_rank_of_other(claim->rank, address));
     }
     const std::string& host = !claim->host.empty()       ? claim->host
                               : guest.is_on_this_machine ? place_.host
@@ -433,8 +421,8 @@ class MeetingHost {
   }
 
   void report() {
-    log_line(concat({"start-up: worker 0 waits at ", meeting_.address, " (port ", listener_->port(),
-                     ") for ", missing_ranks(addresses_), " of ", meeting_.size}));
+    log_line(concat({"start-up: ", waits_at(meeting_.address, listener_->port(),
+                                            missing_ranks(addresses_), meeting_.size)}));
   }
 
   [[noreturn]] void fail() const {

@@ -21,6 +21,7 @@
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
@@ -45,7 +46,7 @@ template <class Claim, class Place>
     return concat({"worker ", place.slot, " of ", place.slots, ", with min_workers ",
                    place.min_workers, place.build.empty() ? "" : ", ", place.build});
   };
-  return concat({"claims to be ", text(claim), "; this is ", text(own)});
+  return claims_to_be(text(claim), concat({"; this is ", text(own)}));
 }
 
 /// A stranger until it has claimed a slot.
@@ -257,7 +258,7 @@ class Membership::Impl {
     while (!changed_.wait_for(lock, detail::report_interval, is_over)) {
       const std::string text = formation_.waiting(Clock::now());
       lock.unlock();
-      log_line(concat({"start-up: worker ", slot_, " at ", own_, " waits for others: ", text}));
+      log_line(concat({"start-up: ", detail::waits_for_others(slot_, own_, text)}));
       lock.lock();
     }
     if (!failure_.empty()) throw Error(concat({"the thread that talks with others: ", failure_}));
@@ -265,7 +266,7 @@ class Membership::Impl {
     if (formation_.stage() == Stage::failed)
       throw CollectiveError({.operation = "start-up",
                              .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
-                             .reason = concat({"no world can be formed: ", formation_.problem()})});
+                             .reason = detail::forms_no_world + formation_.problem()});
     world = formation_.world();
     addresses = formation_.addresses();
   }

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
@@ -237,7 +238,7 @@ inline void PsConnection::secure(std::unique_ptr<TlsSession> session) {
   socket_.tls = std::move(session);
   for (auto state = socket_.advance(); state != TlsSession::State::established;
        state = socket_.advance()) {
-    if (state == TlsSession::State::failed) fail("closed the connection in the TLS handshake");
+    if (state == TlsSession::State::failed) fail(closes_tls_handshake);
     wait(state == TlsSession::State::wants_read ? POLLIN : POLLOUT);
   }
   socket_.tls->expect_long_messages();
@@ -258,10 +259,8 @@ inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) 
   (void)socket_.receive(chunk.data(), chunk.size());  // unread, it would cut the other side off
   std::string problem = handshake.problem();
   if (problem == speaks_tls_only)
-    problem = concat({"speaks TLS only, and this process does without",
-                      TlsSettings{.with_servers = true}.remedy()});
-  if (problem.empty())
-    throw ConnectionLost("speaks another protocol: another program has the port");
+    problem = process_speaks_tls_only(TlsSettings{.with_servers = true}.remedy());
+  if (problem.empty()) throw ConnectionLost(is_another_program);
   if (const auto at = problem.find("this worker"); at != std::string::npos)
     problem.replace(at, 11, concat({"this ", us}));
   throw PeerUntrusted(problem);
@@ -271,8 +270,7 @@ inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) 
 inline void PsConnection::fail(const char* what) const {
   if (socket_.tls == nullptr || socket_.tls->problem().empty()) throw ConnectionLost(what);
   if (!has_heard_) throw PeerUntrusted(socket_.tls->problem());
-  throw ConnectionLost(
-      "sends what TLS refuses: it was changed on the way, or another process has sent it");
+  throw ConnectionLost(tls_refuses);
 }
 
 // Why the other side has closed the connection may still be there to read.
@@ -296,10 +294,9 @@ inline void PsConnection::wait(short events) {
     silent += report_interval;
   }
   if (poll_until(ready, end)) return;
-  if (end == until_ && has_received_) throw PeerSilent("has not shown in time who it is");
+  if (end == until_ && has_received_) throw PeerSilent(did_not_say_who);
   const auto waited = std::chrono::ceil<std::chrono::seconds>(end - begin);
-  throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
-                           duration_text(end == until_ ? waited : timeout_)}));
+  throw PeerSilent(gave_nothing(events == POLLIN, end == until_ ? waited : timeout_));
 }
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {
@@ -310,7 +307,7 @@ inline void PsConnection::send_all(std::span<const std::byte> bytes) {
     else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       wait(POLLOUT);
     else
-      fail_to_send(n == 0 ? "closed the connection" : std::strerror(errno));
+      fail_to_send(n == 0 ? closed_the_connection : std::strerror(errno));
   }
 }
 
@@ -341,7 +338,7 @@ inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
     const ssize_t n = socket_.receive(bytes.data(), bytes.size());
     has_received_ = has_received_ || n > 0;
     if (n > 0) return static_cast<std::size_t>(n);
-    if (n == 0) fail("closed the connection");
+    if (n == 0) fail(closed_the_connection);
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
     wait(POLLIN);
   }
@@ -350,8 +347,7 @@ inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
 inline PsConnection::Head PsConnection::receive_head() {
   std::array<std::byte, 24> head{};
   receive_all(head);
-  if (get_number<4>(head.data()) != ps_mark)
-    throw ConnectionLost("speaks another protocol: another program has the port");
+  if (get_number<4>(head.data()) != ps_mark) throw ConnectionLost(is_another_program);
   return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
           .number = get_number<8>(head.data() + 8),
           .size = get_number<8>(head.data() + 16)};
@@ -359,17 +355,14 @@ inline PsConnection::Head PsConnection::receive_head() {
 
 inline std::string PsConnection::receive_text(const Head& head, std::size_t longest) {
   if (head.size > longest)
-    throw ConnectionLost(
-        concat({"sends a text of ", head.size, " bytes, at most ", longest, " are expected"}));
+    throw ConnectionLost(sends_other_size(head.size, concat({"at most ", longest})));
   std::string text(head.size, '\0');
   receive(std::as_writable_bytes(std::span(text)));
   return text;
 }
 
 inline void PsConnection::expect(const Head& head, std::uint64_t size) {
-  if (head.size != size)
-    throw ConnectionLost(concat({"sends ", head.size, " bytes where ", size,
-                                 " are expected: do all run the same program?"}));
+  if (head.size != size) throw ConnectionLost(sends_other_size(head.size, size));
 }
 
 // --- the beginning of a conversation -------------------------------------------------------------
@@ -393,7 +386,7 @@ inline PsClaim PsClaim::read(std::string_view message) {
   if (fields.size() != 7 || !number(0, claim.rank) || !number(1, claim.workers) ||
       !number(2, claim.server) || !number(3, claim.servers) || !number(4, claim.max_staleness) ||
       !number(5, claim.process) || fields[6] != ps_byte_order)
-    throw ConnectionLost("makes no valid claim");
+    throw ConnectionLost(claims_nonsense);
   return claim;
 }
 
@@ -406,8 +399,7 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
   const Seal seal =
       connection.shake_hands(Handshake::callee(Hello::of_talk(ps_kind), trust.secret), "server");
   const auto head = connection.receive_head();
-  if (head.kind != PsMessage::claim)
-    throw ConnectionLost("does not begin as a process of this cluster does");
+  if (head.kind != PsMessage::claim) throw ConnectionLost(claims_nonsense);
   const auto claim = seal.opened(ps_claims, connection.receive_text(head, 4096));
   if (!claim) throw PeerUntrusted(cannot_prove);
   PsClaim place = PsClaim::read(*claim);
@@ -447,7 +439,7 @@ struct PsBeginning {
 /// and what was given. Throws ConnectionLost when there is no number.
 [[nodiscard]] inline PsBeginning parse_beginning(std::string_view text) {
   std::array<std::byte, 8> number{};
-  if (text.size() < number.size()) throw ConnectionLost("begins no fit");
+  if (text.size() < number.size()) throw ConnectionLost(breaks_protocol("it begins no fit"));
   std::memcpy(number.data(), text.data(), number.size());
   PsBeginning beginning;
   unpack_numbers(number, beginning.fit);
