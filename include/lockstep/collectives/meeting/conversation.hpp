@@ -67,7 +67,9 @@ class Conversation {
     return !out_.empty() || !handshake_.out().empty();
   }
   /// What to wait for.
-  [[nodiscard]] short events() const noexcept { return socket_.events(has_more_to_send()); }
+  [[nodiscard]] short events() const noexcept {
+    return socket_.stream().events(has_more_to_send());
+  }
   /// Whether the handshake is over: both fit, and have proved what they must.
   [[nodiscard]] bool has_met() const noexcept { return seal_.has_value(); }
   /// Whether the other side has a secret, and this one none.
@@ -77,9 +79,7 @@ class Conversation {
   /// Whether it has ended because the other side is a worker that has no elastic job.
   [[nodiscard]] bool is_fixed() const noexcept { return problem_ == detail::is_fixed; }
   /// See TlsSession: what speaks against the other side being this worker.
-  [[nodiscard]] std::string denies(int worker) const {
-    return socket_.tls == nullptr ? std::string() : socket_.tls->denies(worker);
-  }
+  [[nodiscard]] std::string denies(int worker) const { return socket_.denies(worker); }
 
   /// Not before both have met: then nothing is said.
   void say(std::string_view text) {
@@ -115,36 +115,23 @@ class Conversation {
 
   [[nodiscard]] bool is_caller() const noexcept { return side_ == Side::caller; }
 
-  // Whether messages may go now: TLS, if there is any, comes first.
-  [[nodiscard]] bool secure() {
-    if (!is_open()) return false;
-    const TlsSession::State state = socket_.advance();
-    if (state == TlsSession::State::failed) fail();
-    return state == TlsSession::State::established;
-  }
   void fail() {
     if (socket_.tls != nullptr) problem_ = socket_.tls->problem();
     close();
   }
 
   void shake_hands() {
-    if (!secure()) return;
-    char chunk[4096];
-    for (ssize_t n = 1; n > 0;) {
-      while (!handshake_.out().empty() && (n = socket_.send(handshake_.out())) > 0)
-        handshake_.sent(static_cast<std::size_t>(n));
-      if (n > 0 && handshake_.outcome() != Handshake::Outcome::open) return conclude();
-      if (n > 0) n = socket_.receive(chunk, std::min(sizeof chunk, handshake_.wanted()));
-      if (n > 0) handshake_.take({chunk, static_cast<std::size_t>(n)});
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) return fail();
-    }
+    if (!is_open()) return;
+    const auto opening = socket_.stream().open(handshake_);
+    if (opening == SecureStream::Opening::ended) return fail();
+    if (opening == SecureStream::Opening::over) conclude();
   }
   void conclude() {
     if (handshake_.is_trusted()) return void(seal_.emplace(handshake_.seal()));
     problem_ = handshake_.problem();
     if (problem_ == no_secret || problem_ == secret_missing) problem_ += ": give all the same";
     char rest[4096];  // unread, it would cut off what this side has said
-    (void)socket_.receive(rest, sizeof rest);
+    (void)socket_.stream().receive(rest, sizeof rest);
     close();
   }
 
@@ -167,7 +154,7 @@ class Conversation {
 
   void flush() {
     while (is_open() && !out_.empty()) {
-      const ssize_t n = socket_.send(out_);
+      const ssize_t n = socket_.stream().send(out_);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (n <= 0) return fail();
       out_.erase(0, static_cast<std::size_t>(n));
@@ -176,7 +163,7 @@ class Conversation {
   void receive() {
     char chunk[4096];
     while (is_open() && in_.size() < longest_ + 4) {
-      const ssize_t n = socket_.receive(chunk, sizeof chunk);
+      const ssize_t n = socket_.stream().receive(chunk, sizeof chunk);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (n <= 0) {
         fail();

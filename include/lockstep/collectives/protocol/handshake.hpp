@@ -290,6 +290,8 @@ class Handshake {
   /// What keeps the two apart, as the end of a sentence about the peer. Empty when they fit.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 
+  /// Whether anything has come.
+  [[nodiscard]] bool has_heard() const noexcept { return heard_; }
   [[nodiscard]] std::string_view out() const noexcept { return out_; }
   void sent(std::size_t bytes) { out_.erase(0, bytes); }
 
@@ -300,6 +302,7 @@ class Handshake {
   /// Takes up to wanted() bytes.
   [[gnu::cold]] void take(std::string_view bytes) {
     in_ += bytes;
+    heard_ = true;
     if (!awaits_proof_ && !Hello::may_begin(in_, mine_.longest_to_read())) return estrange();
     if (wanted() > 0) return;
     const std::string message = std::exchange(in_, {});
@@ -471,6 +474,7 @@ class Handshake {
   std::string problem_;
   Outcome outcome_ = Outcome::open;
   bool talks_;
+  bool heard_ = false;
   bool at_work_ = false;
   bool awaits_proof_ = false;
   bool proved_ = false;  // the caller: it has sent its proof

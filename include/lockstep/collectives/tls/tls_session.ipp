@@ -566,4 +566,34 @@ LOCKSTEP_INLINE void TlsSession::expect_long_messages() {}
 
 #endif
 
+LOCKSTEP_INLINE SecureStream::Opening SecureStream::open(Handshake& handshake) const {
+  if (tls != nullptr && tls->advance() != TlsSession::State::established) {
+    errno = 0;
+    return tls->state() == TlsSession::State::failed ? Opening::ended : Opening::goes_on;
+  }
+  const auto stop = [](ssize_t n) {
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Opening::goes_on;
+    if (n == 0) errno = 0;
+    return Opening::ended;
+  };
+  char chunk[4096];
+  for (;;) {
+    while (!handshake.out().empty()) {
+      const ssize_t n = send(handshake.out());
+      if (n <= 0) {
+        const Opening opening = stop(n);
+        const int error = errno;
+        if (opening == Opening::ended && tls != nullptr) (void)tls->read(chunk, 1);  // may say why
+        errno = error;
+        return opening;
+      }
+      handshake.sent(static_cast<std::size_t>(n));
+    }
+    if (handshake.outcome() != Handshake::Outcome::open) return Opening::over;
+    const ssize_t n = receive(chunk, std::min(sizeof chunk, handshake.wanted()));
+    if (n <= 0) return stop(n);
+    handshake.take({chunk, static_cast<std::size_t>(n)});
+  }
+}
+
 }}}  // namespace lockstep::detail

@@ -18,6 +18,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -129,18 +130,17 @@ class PsConnection {
     on_silence_ = std::move(f);
   }
 
-  // TLS comes first, if there is any. Both throw PeerUntrusted as well.
-
-  /// For the side that has connected, to `peer`.
-  void call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer);
-  /// For the side that has accepted the connection: see denies().
-  void answer(const std::shared_ptr<const TlsContext>& tls);
-  /// What speaks against the other side being the worker of this rank; empty when nothing does.
-  [[nodiscard]] std::string denies(int rank) const {
-    return socket_.tls == nullptr ? std::string() : socket_.tls->denies(rank);
+  /// TLS comes first, if there is any: for the side that has connected to `peer`, or for the one
+  /// that has accepted the connection.
+  void use(const std::shared_ptr<const TlsContext>& tls, std::optional<TlsIdentity> peer = {}) {
+    const int socket = socket_.socket.get();
+    if (tls != nullptr)
+      socket_.tls = peer ? TlsSession::call(tls, socket, *peer) : TlsSession::answer(tls, socket);
   }
+  [[nodiscard]] std::string denies(int rank) const { return socket_.denies(rank); }
 
-  /// Then both sides prove that they know the secret. `us`: this process, as messages call it.
+  /// Both sides prove that they know the secret. `us`: this process, as messages call it. Throws
+  /// PeerUntrusted as well.
   [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us);
 
   /// A deadline for all calls that follow, until the other side has shown who it is: a stranger may
@@ -166,7 +166,6 @@ class PsConnection {
   static void expect(const Head& head, std::uint64_t size);
 
  private:
-  void secure(std::unique_ptr<TlsSession> session);
   void send_all(std::span<const std::byte> bytes);
   void receive_all(std::span<std::byte> bytes);
   [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes);
@@ -224,39 +223,24 @@ inline bool PsConnection::has_ended() const noexcept {
   return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-// --- TLS -----------------------------------------------------------------------------------------
-
-inline void PsConnection::call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer) {
-  if (tls != nullptr) secure(TlsSession::call(tls, socket_.socket.get(), peer));
-}
-
-inline void PsConnection::answer(const std::shared_ptr<const TlsContext>& tls) {
-  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.socket.get()));
-}
-
-inline void PsConnection::secure(std::unique_ptr<TlsSession> session) {
-  socket_.tls = std::move(session);
-  for (auto state = socket_.advance(); state != TlsSession::State::established;
-       state = socket_.advance()) {
-    if (state == TlsSession::State::failed) fail(closes_tls_handshake);
-    wait(state == TlsSession::State::wants_read ? POLLIN : POLLOUT);
-  }
-  socket_.tls->expect_long_messages();
-}
-
 inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) {
-  std::array<char, 4096> chunk;
-  for (;;) {
-    send_all(std::as_bytes(std::span(handshake.out())));
-    handshake.sent(handshake.out().size());
-    if (handshake.outcome() != Handshake::Outcome::open) break;
-    const std::size_t n = receive_some(
-        std::as_writable_bytes(std::span(chunk).first(std::min(chunk.size(), handshake.wanted()))));
-    handshake.take({chunk.data(), n});
+  using Opening = SecureStream::Opening;
+  const SecureStream stream = socket_.stream();
+  for (auto opening = stream.open(handshake); opening != Opening::over;
+       opening = stream.open(handshake)) {
+    has_received_ = has_received_ || handshake.has_heard();
+    if (opening == Opening::ended)
+      fail(errno != 0              ? std::strerror(errno)
+           : has_received_         ? closed_the_connection
+           : stream.tls != nullptr ? closes_tls_handshake
+                                   : closed_the_connection);
+    wait((stream.events(!handshake.out().empty()) & POLLOUT) != 0 ? POLLOUT : POLLIN);
   }
   has_heard_ = true;
+  if (stream.tls != nullptr) stream.tls->expect_long_messages();
   if (handshake.is_trusted()) return handshake.seal();
-  (void)socket_.receive(chunk.data(), chunk.size());  // unread, it would cut the other side off
+  std::array<char, 4096> rest;
+  (void)stream.receive(rest.data(), rest.size());  // unread, it would cut the other side off
   std::string problem = handshake.problem();
   if (problem == speaks_tls_only)
     problem = process_speaks_tls_only(TlsSettings{.with_servers = true}.remedy());
@@ -301,7 +285,8 @@ inline void PsConnection::wait(short events) {
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = socket_.send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    const ssize_t n =
+        socket_.stream().send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -335,7 +320,7 @@ inline void PsConnection::receive_all(std::span<std::byte> bytes) {
 
 inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
   for (;;) {
-    const ssize_t n = socket_.receive(bytes.data(), bytes.size());
+    const ssize_t n = socket_.stream().receive(bytes.data(), bytes.size());
     has_received_ = has_received_ || n > 0;
     if (n > 0) return static_cast<std::size_t>(n);
     if (n == 0) fail(closed_the_connection);
@@ -395,7 +380,7 @@ inline constexpr std::string_view ps_kind = "parameter servers";
 inline constexpr std::string_view ps_claims = "worker's claim";
 
 inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
-  connection.answer(trust.tls);
+  connection.use(trust.tls);
   const Seal seal =
       connection.shake_hands(Handshake::callee(Hello::of_talk(ps_kind), trust.secret), "server");
   const auto head = connection.receive_head();
@@ -413,7 +398,7 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
 }
 
 inline void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim) {
-  connection.call(trust.tls, TlsIdentity::parameter_server(claim.server));
+  connection.use(trust.tls, TlsIdentity::parameter_server(claim.server));
   const Seal seal = [&] {
     try {
       return connection.shake_hands(
