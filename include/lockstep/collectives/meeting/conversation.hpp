@@ -1,12 +1,15 @@
 // A conversation of two processes in messages of text.
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
+#include "lockstep/net/listener.hpp"
 #include "lockstep/net/socket.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -193,6 +197,61 @@ class Conversation {
   std::optional<Seal> seal_;
   std::string in_, out_, problem_;
   std::uint64_t said_ = 0, heard_ = 0;
+};
+
+/// The Conversations with those who call a port: strangers until they have claimed a place. There
+/// is room for many strangers, who may keep calling; then the oldest goes, so that none can keep
+/// workers out.
+template <class Talk>
+class Guests {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Guest {
+    Talk talk;
+    std::string ip;
+    bool is_on_this_machine;
+    Clock::time_point since;
+    int place = -1;       ///< once its claim is accepted
+    bool leaves = false;  ///< nothing more is heard of it
+  };
+
+  Guests(ListeningSocket listener, int places)
+      : listener_(std::move(listener)), most_strangers_(std::max(256, places)) {}
+
+  [[nodiscard]] int port() const noexcept { return listener_.port(); }
+  [[nodiscard]] std::list<Guest>& all() noexcept { return guests_; }
+  /// First the port, then the guests.
+  void watch(std::vector<pollfd>& watched) const {
+    watched.push_back({listener_.descriptor(), POLLIN, 0});
+    for (const Guest& guest : guests_)
+      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+  }
+  /// At most `most` of those who call, so that the guests that are here are heard in between;
+  /// returns how many. `tls` is null without TLS; `rest`: further arguments of Talk.
+  template <class... Rest>
+  int accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret, int most,
+             const Rest&... rest) {
+    const auto is_stranger = [](const Guest& guest) { return guest.place < 0; };
+    for (int i = 0; i < most; ++i) {
+      SocketName peer{};
+      Descriptor socket = listener_.accept(peer);
+      if (!socket.is_open()) return i;
+      if (std::ranges::count_if(guests_, is_stranger) >= most_strangers_)
+        guests_.erase(std::ranges::find_if(guests_, is_stranger));
+      const std::string ip = ip_text(peer);
+      const bool is_here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
+      auto session = tls == nullptr ? nullptr : TlsSession::answer(tls, socket.get());
+      guests_.push_back(
+          {Talk(std::move(socket), std::move(session), secret, Conversation::Side::callee, rest...),
+           ip, is_here, Clock::now()});
+    }
+    return most;
+  }
+
+ private:
+  ListeningSocket listener_;
+  std::ptrdiff_t most_strangers_;
+  std::list<Guest> guests_;
 };
 
 }}}  // namespace lockstep::detail

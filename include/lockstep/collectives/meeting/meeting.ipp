@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -267,10 +266,10 @@ class MeetingHost {
     // A guest that has gone with its list loses its place; the list stays as it was sent.
     std::vector<std::string> all = addresses_;
     const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, all}.text();
-    for (Guest& guest : guests_)
-      if (guest.rank > 0) guest.talk.say(list);
+    for (Guest& guest : guests_->all())
+      if (guest.place > 0) guest.talk.say(list);
     const auto end = std::min(deadline_, Clock::now() + std::chrono::seconds(10));
-    while (Clock::now() < end && std::ranges::any_of(guests_, [](const Guest& guest) {
+    while (Clock::now() < end && std::ranges::any_of(guests_->all(), [](const Guest& guest) {
              return guest.talk.is_open() && guest.talk.has_more_to_send();
            }))
       poll_once(end);
@@ -283,14 +282,7 @@ class MeetingHost {
   static constexpr int most_at_once = 16;  // that are accepted before others are served
   static constexpr std::size_t longest_message = 2048;
 
-  struct Guest {
-    Conversation talk;
-    std::string ip;
-    bool is_on_this_machine;
-    Clock::time_point since = Clock::now();
-    int rank = -1;  // once its claim is accepted
-    bool leaves = false;
-  };
+  using Guest = Guests<Conversation>::Guest;
 
   // Processes that claim a place that is taken: when they began to call, and have called last.
   struct Contest {
@@ -302,7 +294,8 @@ class MeetingHost {
     for (;;) {
       for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i) {
         Descriptor socket = listen_for(place_.host, options_.bind_address, place_.port + i);
-        if (socket.is_open()) return void(listener_.emplace(std::move(socket)));
+        if (socket.is_open())
+          return void(guests_.emplace(ListeningSocket(std::move(socket)), meeting_.size));
         if (errno != EADDRINUSE)
           throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
                                            ", where the other workers look for it (",
@@ -323,53 +316,29 @@ class MeetingHost {
   }
 
   void poll_once(Clock::time_point until) {
-    std::vector<pollfd> watched{{listener_->descriptor(), POLLIN, 0}};
-    for (const Guest& guest : guests_)
-      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+    std::vector<pollfd> watched;
+    guests_->watch(watched);
     if (::poll(watched.data(), watched.size(), std::min(1000, time_until(until))) > 0) {
       std::size_t i = 1;
-      for (Guest& guest : guests_)
+      for (Guest& guest : guests_->all())
         if (watched[i++].revents != 0) serve(guest);
-      if (watched.front().revents != 0) accept();
+      if (watched.front().revents != 0)
+        guests_->accept(tls_, secret_, most_at_once, meeting_kind, longest_message);
     }
-    for (const Guest& guest : guests_) {
-      const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
-      if (guest.rank > 0 && !guest.talk.is_open())
-        addresses_[static_cast<std::size_t>(guest.rank)].clear();
-      if (too_slow && guest.talk.has_met() && !guest.leaves) log_guest(guest, did_not_say_who);
-    }
-    guests_.remove_if([](const Guest& guest) {
+    guests_->all().remove_if([this](const Guest& guest) {
       const bool is_done = guest.leaves && !guest.talk.has_more_to_send();
-      const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
+      const bool too_slow =
+          guest.place < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
+      if (guest.place > 0 && !guest.talk.is_open())
+        addresses_[static_cast<std::size_t>(guest.place)].clear();
+      if (too_slow && guest.talk.has_met() && !guest.leaves) log_guest(guest, did_not_say_who);
       return !guest.talk.is_open() || is_done || too_slow;
     });
   }
 
-  // Others than the workers may call, and may keep calling: of these, the oldest one goes.
-  void accept() {
-    const auto most_strangers = std::max<std::ptrdiff_t>(256, meeting_.size);
-    for (int i = 0; i < most_at_once; ++i) {
-      SocketName peer{};
-      Descriptor socket = listener_->accept(peer);
-      if (!socket.is_open()) return;
-      const std::string ip = ip_text(peer);
-      const bool here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
-      const auto strangers =
-          std::ranges::count_if(guests_, [](const Guest& guest) { return guest.rank < 0; });
-      if (strangers >= most_strangers)
-        guests_.erase(
-            std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
-      auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
-      guests_.push_back(Guest{.talk = {std::move(socket), std::move(tls), secret_,
-                                       Conversation::Side::callee, meeting_kind, 2048},
-                              .ip = ip,
-                              .is_on_this_machine = here});
-    }
-  }
-
   void serve(Guest& guest) {
     for (const std::string& message : guest.talk.hear()) {
-      if (guest.rank > 0 || guest.leaves) return guest.talk.close();  // it has nothing left to say
+      if (guest.place > 0 || guest.leaves) return guest.talk.close();  // it has nothing left to say
       take_claim(guest, message);
       if (!guest.talk.is_open()) return;
     }
@@ -404,7 +373,7 @@ class MeetingHost {
                               : guest.is_on_this_machine ? place_.host
                                                          : guest.ip;
     address = to_string(Address{host, static_cast<std::uint16_t>(claim->port)});
-    guest.rank = claim->rank;
+    guest.place = claim->rank;
   }
 
   void answer(Guest& guest, MeetingAnswer::Kind kind, const std::string& why) {
@@ -421,7 +390,7 @@ class MeetingHost {
   }
 
   void report() {
-    log_line(concat({"start-up: ", waits_at(meeting_.address, listener_->port(),
+    log_line(concat({"start-up: ", waits_at(meeting_.address, guests_->port(),
                                             missing_ranks(addresses_), meeting_.size)}));
   }
 
@@ -445,8 +414,7 @@ class MeetingHost {
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   RareLog log_;
-  std::optional<ListeningSocket> listener_;
-  std::list<Guest> guests_;
+  std::optional<Guests<Conversation>> guests_;
   std::vector<std::string> addresses_;  // by rank; empty: not there
   std::vector<Contest> contests_;       // by rank
 };
@@ -454,17 +422,9 @@ class MeetingHost {
 /// The port on which this rank listens to its peers, opened where there is none yet.
 LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
                                   const CommunicationOptions& options, KeptPort& port) {
-  Descriptor listening(port.copy());
-  if (!listening.is_open()) {
-    listening = listen_for(meeting_host, options.bind_address, 0);
-    if (!listening.is_open())
-      throw Error(
-          concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
-    port.keep(listening.get());
-    if (!port.is_set())
-      throw Error(concat({"cannot keep a port for the other workers: ", system_error_text(errno)}));
-  }
-  return port_of(own_name(listening.get()));
+  const Descriptor kept(port.copy());
+  return kept.is_open() ? port_of(own_name(kept.get()))
+                        : open_free_port(meeting_host, options.bind_address, port);
 }
 
 }  // namespace detail

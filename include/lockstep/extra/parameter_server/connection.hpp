@@ -230,10 +230,9 @@ inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) 
        opening = stream.open(handshake)) {
     has_received_ = has_received_ || handshake.has_heard();
     if (opening == Opening::ended)
-      fail(errno != 0              ? std::strerror(errno)
-           : has_received_         ? closed_the_connection
-           : stream.tls != nullptr ? closes_tls_handshake
-                                   : closed_the_connection);
+      fail(errno != 0                                ? std::strerror(errno)
+           : stream.tls != nullptr && !has_received_ ? closes_tls_handshake
+                                                     : closed_the_connection);
     wait((stream.events(!handshake.out().empty()) & POLLOUT) != 0 ? POLLOUT : POLLIN);
   }
   has_heard_ = true;
