@@ -195,7 +195,7 @@ TEST_SUITE("meeting") {
     });
     CHECK(contains(
         message_of([&] { (void)come({.rank = 1, .size = 2, .address = address}, within(3s)); }),
-        "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none"));
+        "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none"));
     CHECK(contains(message_of([&] {
                      (void)come({.rank = 1, .size = 2, .address = address}, within(3s),
                                 "another secret, long enough");

@@ -147,23 +147,6 @@ class TcpTransfer {
 
   void run() {
     const bool receives = !receiving_.is_complete();
-    move_all();
-    count_traffic(flow_.bytes_to_send(), flow_.bytes_to_receive());
-    if (receives) ++mesh_.counts(receiving_.peer()).received;
-  }
-
- private:
-  // An empty stream makes no message, so that none is counted.
-  TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow, std::uint64_t bytes_to_send)
-      : mesh_(mesh),
-        flow_(flow),
-        sending_(to,
-                 {mesh.operation, bytes_to_send > 0 ? mesh.counts(to).sent++ : 0, bytes_to_send},
-                 mesh.links_to(to)),
-        receiving_(from, {mesh.operation, mesh.counts(from).received, flow.bytes_to_receive()},
-                   mesh.links_to(from)) {}
-
-  void move_all() {
     TcpWait wait(mesh_);
     bool moved = true, heard = false, has_news = false;
     for (;;) {
@@ -172,7 +155,7 @@ class TcpTransfer {
         received = receive_some();
         heard = heard || received;
       }
-      if (sending_.is_complete() && receiving_.is_complete()) return;
+      if (sending_.is_complete() && receiving_.is_complete()) break;
       if (std::exchange(moved, false)) {
         wait.moved(std::exchange(heard, false));
         if (mesh_.spins && spin()) {
@@ -202,7 +185,20 @@ class TcpTransfer {
       hear_bell(sending_);
       hear_bell(receiving_);
     }
+    count_traffic(flow_.bytes_to_send(), flow_.bytes_to_receive());
+    if (receives) ++mesh_.counts(receiving_.peer()).received;
   }
+
+ private:
+  // An empty stream makes no message, so that none is counted.
+  TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow, std::uint64_t bytes_to_send)
+      : mesh_(mesh),
+        flow_(flow),
+        sending_(to,
+                 {mesh.operation, bytes_to_send > 0 ? mesh.counts(to).sent++ : 0, bytes_to_send},
+                 mesh.links_to(to)),
+        receiving_(from, {mesh.operation, mesh.counts(from).received, flow.bytes_to_receive()},
+                   mesh.links_to(from)) {}
 
   // The word of a failure may overtake what was sent before it, on another connection: what a rank
   // has completed, the others complete too, if its bytes are there soon. (All may live, and go on.)
