@@ -41,6 +41,13 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
   return fields;
 }
 
+/// Whether a field is a whole number and nothing else.
+template <class Number>
+[[nodiscard]] bool read_number(std::string_view field, Number& value) {
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  return error == std::errc() && end == field.data() + field.size();
+}
+
 /// Over a socket that does not block. After a Handshake, a message is a length (4 bytes,
 /// little-endian) and as many bytes: a number, a text, and with a cluster secret a proof.
 class Conversation {
@@ -146,12 +153,11 @@ class Conversation {
       return std::nullopt;
     }
     std::uint64_t number = 0;
-    const char* const begin = content->data();
-    const char* const end = begin + content->size();
-    const auto [rest, error] = std::from_chars(begin, end, number);
-    if (error != std::errc() || rest == end || *rest != '\n' || number != heard_++)
+    const auto end = content->find('\n');
+    if (end == std::string::npos || !read_number(content->substr(0, end), number) ||
+        number != heard_++)
       return std::nullopt;
-    return std::string(rest + 1, end);
+    return content->substr(end + 1);
   }
 
   // --- bytes -------------------------------------------------------------------------------------
@@ -240,7 +246,7 @@ class Guests {
         guests_.erase(std::ranges::find_if(guests_, is_stranger));
       const std::string ip = ip_text(peer);
       const bool is_here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
-      auto session = tls == nullptr ? nullptr : TlsSession::answer(tls, socket.get());
+      auto session = TlsSession::answer(tls, socket.get());
       guests_.push_back(
           {Talk(std::move(socket), std::move(session), secret, Conversation::Side::callee, rest...),
            ip, is_here, Clock::now()});

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -47,13 +45,6 @@ namespace detail {
 inline constexpr std::string_view meeting_kind = "meeting";
 inline constexpr std::size_t longest_list = std::size_t{1} << 23;  // bytes of all addresses
 
-[[nodiscard]] inline std::optional<int> read_whole(std::string_view text) noexcept {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 struct MeetingClaim {
   int rank = 0;
   int size = 0;
@@ -66,13 +57,15 @@ struct MeetingClaim {
   }
   [[nodiscard]] static std::optional<MeetingClaim> read(std::string_view message) {
     const auto fields = fields_of(message);
-    if (fields.size() != 5) return std::nullopt;
-    const auto rank = read_whole(fields[0]), size = read_whole(fields[1]),
-               port = read_whole(fields[4]);
-    if (!rank || !size || !port || *port < 1 || *port > 65'535 ||
+    MeetingClaim claim;
+    if (fields.size() != 5 || !read_number(fields[0], claim.rank) || claim.rank < 0 ||
+        !read_number(fields[1], claim.size) || !read_number(fields[4], claim.port) ||
+        claim.port < 1 || claim.port > 65'535 ||
         !(fields[3].empty() || is_address(to_string(Address{fields[3], 1}))))
       return std::nullopt;
-    return MeetingClaim{*rank, *size, fields[2], fields[3], *port};
+    claim.job = fields[2];
+    claim.host = fields[3];
+    return claim;
   }
 };
 
@@ -152,7 +145,7 @@ class MeetingGuest {
   [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
     Descriptor socket = call_socket(name, in_seconds(2), why_of_call_);
     if (!socket.is_open()) return none(why_of_call_);
-    auto tls = tls_ == nullptr ? nullptr : TlsSession::call(tls_, socket.get(), 0);
+    auto tls = TlsSession::call(tls_, socket.get(), 0);
     return converse({std::move(socket), std::move(tls), secret_, Conversation::Side::caller,
                      meeting_kind, longest_list});
   }

@@ -92,10 +92,10 @@ class TlsSession {
  public:
   enum class State { wants_read, wants_write, established, failed };
 
-  /// For the side that has connected, to `peer`.
+  /// For the side that has connected, to `peer`. Null where the context is.
   [[nodiscard]] static std::unique_ptr<TlsSession> call(std::shared_ptr<const TlsContext> context,
                                                         int socket, TlsIdentity peer);
-  /// For the side that has accepted the connection: see denies().
+  /// For the side that has accepted the connection, the same: see denies().
   [[nodiscard]] static std::unique_ptr<TlsSession> answer(std::shared_ptr<const TlsContext> context,
                                                           int socket);
   TlsSession(const TlsSession&) = delete;

@@ -340,6 +340,7 @@ LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context
 
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
     std::shared_ptr<const TlsContext> context, int socket, TlsIdentity peer) {
+  if (context == nullptr) return nullptr;
   std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, peer));
   SSL* const ssl = session->ssl_.get();
   ::SSL_set_connect_state(ssl);
@@ -351,6 +352,7 @@ LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
 
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
     std::shared_ptr<const TlsContext> context, int socket) {
+  if (context == nullptr) return nullptr;
   std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, {}));
   ::SSL_set_accept_state(session->ssl_.get());
   session->state_ = State::wants_read;
@@ -542,16 +544,13 @@ LOCKSTEP_INLINE void TlsSession::expect_long_messages() {
 #else
 
 // Without OpenSSL there is no context, and hence no session.
-LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, int socket,
-                                       std::optional<TlsIdentity> peer)
-    : context_(std::move(context)), ssl_(nullptr, nullptr), wire_{.socket = socket}, peer_(peer) {}
-LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
-    std::shared_ptr<const TlsContext> context, int socket, TlsIdentity peer) {
-  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, peer));
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(std::shared_ptr<const TlsContext>, int,
+                                                             TlsIdentity) {
+  return nullptr;
 }
-LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
-    std::shared_ptr<const TlsContext> context, int socket) {
-  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, {}));
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(std::shared_ptr<const TlsContext>,
+                                                               int) {
+  return nullptr;
 }
 LOCKSTEP_INLINE TlsSession::State TlsSession::advance() { return state_ = State::failed; }
 LOCKSTEP_INLINE std::string TlsSession::denies(int) const { return {}; }

@@ -348,7 +348,7 @@ class Membership::Impl {
   void meet(int slot, detail::Descriptor socket) {
     Called& called = called_[static_cast<std::size_t>(slot)];
     if (formation_.stage() != Stage::forming || called.talk) return;
-    auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::call(tls_, socket.get(), slot);
+    auto tls = detail::TlsSession::call(tls_, socket.get(), slot);
     called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_,
                                              Talk::Side::caller),
               .since = Clock::now()};

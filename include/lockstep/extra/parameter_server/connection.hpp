@@ -10,7 +10,6 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -134,8 +133,7 @@ class PsConnection {
   /// that has accepted the connection.
   void use(const std::shared_ptr<const TlsContext>& tls, std::optional<TlsIdentity> peer = {}) {
     const int socket = socket_.socket.get();
-    if (tls != nullptr)
-      socket_.tls = peer ? TlsSession::call(tls, socket, *peer) : TlsSession::answer(tls, socket);
+    socket_.tls = peer ? TlsSession::call(tls, socket, *peer) : TlsSession::answer(tls, socket);
   }
   [[nodiscard]] std::string denies(int rank) const { return socket_.denies(rank); }
 
@@ -362,14 +360,10 @@ inline std::string PsClaim::text() const {
 inline PsClaim PsClaim::read(std::string_view message) {
   const auto fields = fields_of(message);
   PsClaim claim;
-  const auto number = [&](std::size_t field, auto& value) {
-    const std::string& text = fields[field];
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-  };
-  if (fields.size() != 7 || !number(0, claim.rank) || !number(1, claim.workers) ||
-      !number(2, claim.server) || !number(3, claim.servers) || !number(4, claim.max_staleness) ||
-      !number(5, claim.process) || fields[6] != ps_byte_order)
+  if (fields.size() != 7 || !read_number(fields[0], claim.rank) ||
+      !read_number(fields[1], claim.workers) || !read_number(fields[2], claim.server) ||
+      !read_number(fields[3], claim.servers) || !read_number(fields[4], claim.max_staleness) ||
+      !read_number(fields[5], claim.process) || fields[6] != ps_byte_order)
     throw ConnectionLost(claims_nonsense);
   return claim;
 }

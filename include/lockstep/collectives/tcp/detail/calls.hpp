@@ -104,7 +104,7 @@ class ListeningPort final : public ControlResident {
           (void)answer(guests_.front());
           guests_.erase(guests_.begin());
         }
-        auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
+        auto tls = TlsSession::answer(tls_, socket.get());
         guests_.push_back({{std::move(socket), std::move(tls)},
                            now + stay,
                            Handshake::callee_at_work(mine_, secret_)});
@@ -174,7 +174,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     configure(socket);
     handshake.emplace(std::move(callee));
     limit_handshake();
-    if (owner_.tls != nullptr) socket.tls = TlsSession::answer(owner_.tls, socket.native_handle());
+    socket.tls = TlsSession::answer(owner_.tls, socket.native_handle());
     shake_hands({});
   }
 
