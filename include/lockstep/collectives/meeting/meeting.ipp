@@ -1,6 +1,7 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -100,6 +101,12 @@ struct MeetingAnswer {
   }
 };
 
+/// The host at which others call this process, where it listens on one interface; else empty.
+[[nodiscard]] inline std::string bound_host(const CommunicationOptions& options) {
+  const std::string& host = options.bind_address;
+  return host == "0.0.0.0" || host == "::" ? std::string() : host;
+}
+
 /// "worker 1, 3": those without an address, 20 of them at most.
 [[nodiscard]] inline std::string missing_ranks(const std::vector<std::string>& addresses) {
   std::string text;
@@ -158,9 +165,8 @@ class MeetingGuest {
       return none(secret_missing);
     if (!talk.problem().empty()) return none(talk.problem());
     if (!talk.has_met()) return none(another_has_port(tls_ != nullptr));
-    const bool any = options_.bind_address == "0.0.0.0" || options_.bind_address == "::";
-    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job,
-                             any ? "" : options_.bind_address, port_};
+    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job, bound_host(options_),
+                             port_};
     talk.say(claim.text());
     wait(talk, deadline_, hears);
     if (heard.empty() && !talk.problem().empty()) return none(talk.problem());
@@ -420,6 +426,23 @@ LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
                         : open_free_port(meeting_host, options.bind_address, port);
 }
 
+LOCKSTEP_INLINE std::vector<std::string> exchange_in_store(const Meeting& meeting,
+                                                           const CommunicationOptions& options,
+                                                           int port) {
+  std::string host = bound_host(options);
+  if (host.empty()) {
+    char name[256] = "";
+    ::gethostname(name, sizeof name - 1);
+    host = name;
+  }
+  auto all = meeting.exchange(to_string(Address{host, static_cast<std::uint16_t>(port)}));
+  if (all.size() != static_cast<std::size_t>(meeting.size) || !std::ranges::all_of(all, is_address))
+    throw ConfigurationError(
+        concat({"Meeting::exchange must return \"host:port\" of each of the ", meeting.size,
+                " ranks, and worker ", meeting.rank, " got ", all.size(), " texts"}));
+  return all;
+}
+
 }  // namespace detail
 
 LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
@@ -430,10 +453,12 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
   const auto known = detail::ClusterSecret::given_or_from_environment(secret);
   const auto tls = detail::TlsContext::make(detail::TlsSettings::chosen(options, meeting.rank),
                                             known, meeting.rank);
-  const int own = detail::open_own_port(parse_address(meeting.address).host, options, *port);
+  const std::string host = meeting.exchange ? "" : parse_address(meeting.address).host;
+  const int own = detail::open_own_port(host, options, *port);
   std::vector<std::string> addresses =
-      meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, tls, own).wait()
-                        : detail::MeetingGuest(meeting, options, known, tls, own).ask();
+      meeting.exchange    ? detail::exchange_in_store(meeting, options, own)
+      : meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, tls, own).wait()
+                          : detail::MeetingGuest(meeting, options, known, tls, own).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;
 }
