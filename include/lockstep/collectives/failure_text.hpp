@@ -109,10 +109,12 @@ class WorkerNames {
 
 // Calls that differ, or were changed on the way.
 
-[[gnu::cold]] inline std::string replicas_out_of_step(std::string_view first, int other,
-                                                      std::string_view others) {
+/// `what`: "workers", "replicas"; then two of them, and the calls that they are in
+[[gnu::cold]] inline std::string are_out_of_step(std::string_view what, std::string_view first,
+                                                 std::string_view call, std::string_view other,
+                                                 std::string_view others_call) {
   return concat(
-      {"replicas are out of step: replica 0 is in ", first, ", replica ", other, " in ", others});
+      {what, " are out of step: ", first, " is in ", call, ", ", other, " in ", others_call});
 }
 [[gnu::cold]] inline std::string bits_changed(std::string_view message, std::string_view receiver,
                                               std::string_view where) {
@@ -144,6 +146,8 @@ inline constexpr const char* hears_no_worker =
     "hears none of the other workers any more: its network is cut, or all of them hang";
 inline constexpr const char* does_not_answer = "does not answer";
 inline constexpr const char* closed_the_connection = "closed the connection";
+inline constexpr const char* did_not_end = "did not end its work";
+inline constexpr const char* did_not_leave = "did not leave";
 inline constexpr const char* spoke_nonsense = "sent something that is no control frame";
 inline constexpr const char* was_lost_at_the_beginning =
     "was lost just when all workers were connected and told to begin: its process has ended, or "
@@ -195,6 +199,31 @@ inline constexpr const char* lost_as_well = "; lost as well: ";
 }
 [[gnu::cold]] inline std::string started_again(int restarts_left) {
   return concat({" started again; ", restarts_left, " restarts left"});
+}
+inline constexpr const char* delays_the_stop =
+    " was told to stop and keeps the others waiting: it is killed";
+/// Behind "ended (...".
+inline constexpr const char* go_on_without_it =
+    "); the others go on without it, and take it in when it is started again: ";
+inline constexpr const char* are_too_few_without_it =
+    "); the others are no more than half of those that were at work: they wait for it, and end if "
+    "it is not started again: ";
+
+// What fit says of a worker that is lost, behind the CollectiveError: what this one does.
+
+inline constexpr const char* waits_and_restores =
+    "; this worker waits for the others, and goes on from the last backup";
+inline constexpr const char* keeps_its_state =
+    "; this worker keeps its state, and waits for the others";
+inline constexpr const char* waits_for_all =
+    "; this worker keeps its state and waits until all are together again";
+/// `lost`: "its share of the update"; `updates`: "3", "2 to 3"
+[[gnu::cold]] inline std::string took_along(std::string_view training, std::string_view lost,
+                                            std::string_view updates) {
+  return concat({"fit: with ", training, ", a worker that was lost has taken ", lost,
+                 " along, and there is no backup to go on from (workers have made ", updates,
+                 " updates): start all workers again; a BackupAndRestore with a smaller save_freq "
+                 "has a backup sooner"});
 }
 
 // Workers that are missing at start-up, and why: ends of sentences, too.
@@ -449,6 +478,7 @@ inline constexpr const char* claims_nonsense = "makes no valid claim";
 [[gnu::cold]] inline std::string made_no_step(std::chrono::milliseconds limit) {
   return concat({"lives, but has made no step for ", duration_text(limit), " while others wait"});
 }
+inline constexpr const char* is_left_out = ": it is left out";
 /// `option`: in parentheses, or empty
 [[gnu::cold]] inline std::string waits_for_silent(int worker, std::string_view server,
                                                   std::chrono::seconds silence,

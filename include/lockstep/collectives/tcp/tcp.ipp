@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
@@ -118,7 +119,6 @@ void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what
 inline void say_goodbye(TcpMesh& mesh) {
   using Peer = ControlChannel::Peer;
   const CommunicationOptions& options = mesh.options;
-  constexpr const char* did_not_end = "did not end its work";
   mesh.control.with([](ControlChannel& channel) { channel.say_goodbye(); });
   if (mesh.rank == 0) {
     wait_for_peers(mesh, options.progress_limit(), did_not_end,
@@ -132,7 +132,7 @@ inline void say_goodbye(TcpMesh& mesh) {
       if (channel.peer(0).gone) channel.say_farewell();
     });
   }
-  wait_for_peers(mesh, std::min(options.timeout, TcpMesh::Milliseconds(5000)), "did not leave",
+  wait_for_peers(mesh, std::min(options.timeout, TcpMesh::Milliseconds(5000)), did_not_leave,
                  [&](int other, const Peer&) {
                    return other != 0 && leaves_after(other, mesh.size()) == mesh.rank;
                  });

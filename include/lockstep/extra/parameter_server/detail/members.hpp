@@ -231,7 +231,7 @@ inline void PsMembers::forget_laggards() {
     const bool is_awaited = !member.is_waiting && (member.is_training || member.pulls);
     if (!is_awaited || member.connection == nullptr) continue;
     const std::string why = made_no_step(options_.progress_limit());
-    place_.say(concat({"worker ", rank_of(member), " ", why, ": it is left out"}));
+    place_.say(concat({"worker ", rank_of(member), " ", why, is_left_out}));
     accuse(member, why);
     member.connection->shut_down();
   }
