@@ -12,6 +12,7 @@
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -111,9 +112,7 @@ LOCKSTEP_INLINE void MultiWorker::connect_world() {
       if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
       CollectiveFailure failure = error.failure();
       if (Clock::now() >= deadline) {
-        failure.reason += "; no world comes to work. The workers of the last one listen at";
-        for (const std::string& address : worlds_->addresses()) failure.reason += " " + address;
-        failure.reason += ", ports that the system chooses: they must reach each other there";
+        failure.reason += no_world_comes_to_work(worlds_->addresses());
         throw CollectiveError(std::move(failure));
       }
       log_line(concat({worlds_->description(),

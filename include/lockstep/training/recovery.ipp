@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -176,15 +177,10 @@ void Recovery<T>::check_slots(AnyReplica& replica) const {
   } catch (const CollectiveError&) {
   }
   throw Error(
-      concat({"fit: with ",
-              in_rounds ? trainer.variables().synchronization().description()
-                        : std::string("sharded_updates"),
-              ", a worker that was lost has taken ",
-              in_rounds ? "what its optimizer has learnt" : "its share of the update",
-              " along, and there is no backup to go on from (workers have made ",
-              most[0] == -most[1] ? concat({most[0]}) : concat({-most[1], " to ", most[0]}),
-              " updates): start all workers again; a BackupAndRestore with a smaller save_freq has "
-              "a backup sooner"}),
+      took_along(in_rounds ? trainer.variables().synchronization().description()
+                           : std::string("sharded_updates"),
+                 in_rounds ? "what its optimizer has learnt" : "its share of the update",
+                 most[0] == -most[1] ? concat({most[0]}) : concat({-most[1], " to ", most[0]})),
       ExitCode::lost_peer);
 }
 
@@ -241,12 +237,9 @@ void Recovery<T>::survive(const CollectiveError& error) {
   for (std::size_t i = 0; i < trainer.replicas(); ++i) trainer.workspace(i).undo_step();
   trainer.forget_rank_state();  // some of it is lost
   keep(false);
-  log_line(concat({error.what(),
-                   trainer.is_state_spread()
-                       ? "; this worker waits for the others, and goes on from the last backup"
-                   : fit_.elastic_world() != nullptr
-                       ? "; this worker keeps its state, and waits for the others"
-                       : "; this worker keeps its state and waits until all are together again"}),
+  log_line(concat({error.what(), trainer.is_state_spread()         ? waits_and_restores
+                                 : fit_.elastic_world() != nullptr ? keeps_its_state
+                                                                   : waits_for_all}),
            LogLevel::warning);
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lockstep/cluster/detail/worker_process.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -478,10 +479,7 @@ class ElasticJob {
   /// For a message: what becomes of the job without a worker that has ended. More than half of a
   /// world form the next one.
   [[nodiscard]] std::string_view outlook() const noexcept {
-    return epoch_ == 0 || 2 * members_.size() > size_
-               ? "); the others go on without it, and take it in when it is started again: "
-               : "); the others are no more than half of those that were at work: they wait for "
-                 "it, and end if it is not started again: ";
+    return epoch_ == 0 || 2 * members_.size() > size_ ? go_on_without_it : are_too_few_without_it;
   }
   /// Whether the job goes on, or has ended, without this worker, which has ended.
   [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
