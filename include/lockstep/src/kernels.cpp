@@ -15,6 +15,7 @@
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution1d.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
+#include "lockstep/kernels/decoding.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/few_samples.hpp"
