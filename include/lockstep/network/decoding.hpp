@@ -98,8 +98,8 @@ template <class T>
 
 /// What a layer does in decoding. Specialised for each kind of layer:
 ///  can_decode, mixes (a row depends on earlier ones), cuts (it heeds last_rows), ids (that it
-///  takes), masks_zero (id 0 is padding), positions (the longest text), cache (elements for a text),
-///  memory(rows) and run(pass).
+///  takes), masks_zero (id 0 is padding), positions (the longest text), cache (elements for a
+///  text), memory(rows) and run(pass).
 template <class L, class In, class T>
 struct Decoding {
   static constexpr bool can_decode = false;
@@ -360,6 +360,9 @@ class CachedAttentionWork {
   const DecodePass<T>& pass_;
 };
 
+LOCKSTEP_EXTERN(class CachedAttentionWork<float>);
+LOCKSTEP_EXTERN_DOUBLE(class CachedAttentionWork<double>);
+
 template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Settings, class In,
           class T>
   requires(Settings.use_causal_mask && is_sequence<In>)
@@ -570,6 +573,9 @@ void run_decoding(DecodeSteps<T> steps, const DecodePass<T>& pass) {
     if (is_last && !to_y) take_last_rows(texts, x, pass.y);
   }
 }
+
+LOCKSTEP_EXTERN(void run_decoding<float>(DecodeSteps<float>, const DecodePass<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void run_decoding<double>(DecodeSteps<double>, const DecodePass<double>&));
 
 template <class In, class T, class... At>
 constexpr bool can_decode_all(LayerList<At...>) {

@@ -38,6 +38,7 @@
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/network/branches.hpp"
+#include "lockstep/network/decoding.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 // (For lockstep.cpp, where other sources follow.)
