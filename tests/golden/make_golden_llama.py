@@ -126,7 +126,8 @@ def llama():
     print("\nstruct llama_model {")
     model.eval()
     for name, prompt in (("after_three", ids[3:4, :3]), ("after_six", ids[1:2, :6])):
-        written = model.generate(prompt, do_sample=False, max_new_tokens=50, use_cache=True, eos_token_id=None, pad_token_id=0)[0]
+        written = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=50, eos_token_id=None,
+                                 pad_token_id=0)[0]
         with torch.no_grad():
             best = model(written[None]).logits[0, prompt.shape[1] - 1 : -1].topk(2).values
         assert (best[:, 0] - best[:, 1]).min() > 1e-3  # (no choice by rounding)
