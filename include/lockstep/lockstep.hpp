@@ -36,7 +36,9 @@ class ParameterServerStrategy;       // #include <lockstep/extra/parameter_serve
 template <class Model>
 class SidecarEvaluator;  // #include <lockstep/saving/sidecar_evaluator.hpp>
 template <class Net, class T>
-class Predictor;         // #include <lockstep/saving/predictor.hpp>
+class Predictor;  // #include <lockstep/saving/predictor.hpp>
+template <class Net, class T>
+class Generator;         // #include <lockstep/saving/generator.hpp>
 struct ElasticOptions;   // #include <lockstep/extra/elastic.hpp>
 class TFRecordWriter;    // #include <lockstep/extra/records.hpp>
 class BytePairEncoding;  // #include <lockstep/extra/text.hpp>

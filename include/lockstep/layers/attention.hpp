@@ -59,6 +59,7 @@ struct AttentionLayout {
   bool use_bias, causal;
   std::size_t window;
   double dropout;
+  std::size_t rotary_positions = 0;  ///< of the rotary table; 0: `queries`
 
   [[nodiscard]] constexpr std::size_t queries_of_heads() const { return heads * key_dim; }
   [[nodiscard]] constexpr std::size_t keys_of_heads() const { return key_value_heads * key_dim; }
@@ -349,6 +350,7 @@ class AttentionWork {
                               .positions = layout_.queries,
                               .stride = size_.query_stride,
                               .table = rotary_,
+                              .table_positions = layout_.rotary_positions,
                               .back = back,
                               .x = at(places_.q)};
     kernels::dispatch(rotary);

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
@@ -21,6 +21,7 @@
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/few_samples.hpp"
+#include "lockstep/saving/constant_variables.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/program.hpp"
@@ -33,12 +34,9 @@ namespace detail {
 template <class T>
 class Inference {
  public:
-  /// With the variables of a file; `options` may be null, and then each variable must be there.
   /// `program` must outlive it.
-  Inference(const Program<T>& program, const FewSamples<T>& few, const std::string& path,
-            const LoadWeightsOptions* options, LoadedWeights& loaded);
-  /// With copies of a trainer's present variables.
-  Inference(const Program<T>& program, const FewSamples<T>& few, Trainer<T>& trainer);
+  Inference(const Program<T>& program, const FewSamples<T>& few, ConstantVariables<T> variables)
+      : program_(program), few_(few), variables_(std::move(variables)) {}
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
   ~Inference();
@@ -76,8 +74,7 @@ class Inference {
 
   const Program<T>& program_;
   FewSamples<T> few_;
-  Arena<T> parameters_;
-  Arena<T> state_;
+  ConstantVariables<T> variables_;
   const std::size_t at_once_ = samples_at_once();  // in a forward pass
   mutable std::array<Place, 16> places_;
 };
@@ -117,16 +114,18 @@ class Predictor {
   /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
   /// variable that is missing, unknown or of another shape.
   explicit Predictor(const std::string& path)
-      : inference_(*program_, few, path, nullptr, loaded_) {}
+      : inference_(*program_, few, {*program_, path, nullptr, loaded_}) {}
   /// From a file of another program, with its names and layout.
   Predictor(const std::string& path, const LoadWeightsOptions& options)
-      : inference_(*program_, few, path, &options, loaded_) {}
+      : inference_(*program_, few, {*program_, path, &options, loaded_}) {}
   /// With copies of a model's present variables. Where Model::predict may be called: not on another
   /// thread while the model trains.
   template <class S, class Loss, class Optimizer, class... Metrics>
   explicit Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
-      : inference_(*program_, few,
-                   detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
+      : inference_(
+            *program_, few,
+            {*program_, detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)}) {
+  }
 
   /// What became of each variable, if options were given.
   /// Use: `predictor.loaded()`. Keras: none.

@@ -2,6 +2,8 @@
 #define LOCKSTEP_SOURCE 1
 
 #include "lockstep/saving/checkpoint.ipp"
+#include "lockstep/saving/constant_variables.ipp"
+#include "lockstep/saving/generator.ipp"
 #include "lockstep/saving/model_files.ipp"
 #include "lockstep/saving/predictor.ipp"
 #include "lockstep/step/constraints.ipp"
