@@ -6,12 +6,16 @@
 //
 // benchmark_deep_worker_steps --policy memory prints a Markdown table: the peak memory of each of
 // 1, 2 and 4 processes that train GPT-2, over TCP, beside what its arrays should take.
+//
+// benchmark_deep_worker_steps --policy recompute prints a Markdown table: memory and time of a step
+// of GPT-2 with its whole context on one thread, with Recompute and without.
 
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +30,7 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/model/budget.hpp"
 #include "worker_step_timing.hpp"
 
 namespace ls = lockstep;
@@ -101,19 +106,52 @@ void print_memory(const ls::Cluster& cluster, bool sharded) {
                 least / 1e6, most / 1e6, most / predicted);
 }
 
+/// Prints a row of Subject, whose step is the median of the last two of three.
+template <class Subject>
+void print_recompute(const ls::Cluster& cluster, const char* name) {
+  const double program = peak_memory();
+  ls::MultiWorkerMirroredStrategy<> strategy(cluster);
+  auto model = ls::compile<typename Subject::Net>(
+      strategy, ls::CompileOptions{.seed = 1},
+      ls::SparseCategoricalCrossentropy{.from_logits = true}, Subject::optimizer());
+  benchmarks::EpochTimer timer{.steps_per_epoch = 1};
+  const ls::History history = model.fit(benchmarks::random_batch<Subject>(),
+                                        {.epochs = 3, .verbose = 0, .steps_per_epoch = 1}, timer);
+  const ls::Budget budget = ls::budget<typename Subject::Net>(Subject::batch, Subject::optimizer());
+  const double peak = peak_memory(), predicted = program + static_cast<double>(budget.memory);
+  std::printf("| %s | %.0f | %.0f | %.0f | %.3f | %.2f | %.9f |\n", name,
+              static_cast<double>(budget.activations + budget.workspace) / 1e6, predicted / 1e6,
+              peak / 1e6, peak / predicted, (timer.times[1] + timer.times[2]) / 2e6,
+              history["loss"].back());
+}
+
+/// Has this program print a row for each policy, on so many ranks.
+int print_rows(const std::string& program, int ranks, std::initializer_list<const char*> policies) {
+  for (const char* const policy : policies)
+    if (const int code = ls::launch_workers(
+            {.workers = ranks,
+             .arguments = {program, "--policy", policy, "--ranks", std::to_string(ranks)}});
+        code != 0)
+      return code;
+  return 0;
+}
+
+int print_recompute_table(const std::string& program) {
+  std::puts(
+      "| blocks | layers, MB | predicted, MB | peak, MB | peak / predicted | step, s | loss |\n"
+      "|---|---|---|---|---|---|---|");
+  std::fflush(stdout);
+  return print_rows(program, 1, {"blocks_kept", "blocks_recomputed"});
+}
+
 int print_memory_table(const std::string& program) {
   std::puts(
       "| ranks | sharded updates | slots, MB | activations, MB | predicted, MB "
       "| peak of a rank, MB | peak / predicted |\n|---|---|---|---|---|---|---|");
   std::fflush(stdout);
   for (const int ranks : {1, 2, 4})
-    for (const char* const policy : {"memory_whole", "memory_sharded"}) {
-      if (const int code = ls::launch_workers(
-              {.workers = ranks,
-               .arguments = {program, "--policy", policy, "--ranks", std::to_string(ranks)}});
-          code != 0)
-        return code;
-    }
+    if (const int code = print_rows(program, ranks, {"memory_whole", "memory_sharded"}); code != 0)
+      return code;
   return 0;
 }
 
@@ -123,7 +161,13 @@ int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int count, char** arguments) {
     const auto options = benchmarks::TimingOptions::parse(count, arguments);
     if (options.policy == "memory") return print_memory_table(arguments[0]);
+    if (options.policy == "recompute") return print_recompute_table(arguments[0]);
     const ls::Cluster cluster = ls::cluster_from_environment();
+    if (options.policy == "blocks_kept")
+      return print_recompute<benchmarks::Gpt2Long<benchmarks::Kept>>(cluster, "kept"), 0;
+    if (options.policy == "blocks_recomputed")
+      return print_recompute<benchmarks::Gpt2Long<benchmarks::Recomputed>>(cluster, "recomputed"),
+             0;
     const bool sharded = options.policy == "memory_sharded";
     if (sharded || options.policy == "memory_whole")
       return print_memory<benchmarks::Gpt2>(cluster, sharded), 0;
