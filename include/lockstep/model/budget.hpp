@@ -20,7 +20,7 @@
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/batch_memory.hpp"
-#include "lockstep/step/early_ranges.hpp"
+#include "lockstep/collectives/reduction/early_ranges.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 

@@ -101,9 +101,9 @@ struct RecomputePlaces {
 
 /// The layers one after the other, whose outputs are not kept for backward: backward runs them
 /// forward again, and then back. So of a block its input alone takes memory, and all blocks of a
-/// model share the memory of the largest one, for a step that takes at most a third more time. Loss,
-/// gradients and all variables have the same bits as without: random masks are keyed, and moving
-/// statistics are changed once. Recompute may stand in Repeat, Residual, Recompute and others.
+/// model share the memory of the largest one, for a step that takes at most a third more time.
+/// Loss, gradients and all variables have the same bits as without: random masks are keyed, and
+/// moving statistics are changed once. It may stand in Repeat, Residual, Recompute and others.
 ///
 /// Of one layer (a Sequential, say), it has the names of that layer, and of several those of a
 /// Sequential of them; files of weights fit with Recompute and without. Inference is that of the

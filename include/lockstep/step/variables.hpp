@@ -53,8 +53,8 @@ class GradientNorms {
           kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
   }
 
-  /// Computes those of the variables' blocks from element `begin` on that end at `end` at the latest,
-  /// as part `index` of `count`; returns where the next block begins, or `end` after the last one.
+  /// Computes those blocks from element `begin` on that end at `end` at the latest, as part `index`
+  /// of `count`; returns where the next block begins, or `end` after the last one.
   template <class T>
   std::size_t compute_between(std::span<const T> gradients, std::size_t begin, std::size_t end,
                               std::size_t index, std::size_t count) {
@@ -121,8 +121,7 @@ class UpdateShares {
   /// Says that they are the own blocks of each worker (see ShardingCollective).
   void set_of_blocks() noexcept { is_of_blocks_ = true; }
 
-  /// Says that a worker keeps the gradients of its share alone: theirs is a paged_buffer(). (Stage 2
-  /// of the same.)
+  /// Says that a worker keeps the gradients of its share alone, in a paged_buffer(). (Stage 2.)
   void set_with_gradients() noexcept { has_gradients_ = true; }
 
   [[nodiscard]] bool is_of_blocks() const noexcept { return is_of_blocks_; }

@@ -8,8 +8,8 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/step/early_ranges.hpp"
 #include "lockstep/step/updater.hpp"
+#include "lockstep/collectives/reduction/early_ranges.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 

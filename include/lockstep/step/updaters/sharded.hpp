@@ -83,9 +83,9 @@ template <class T>
 /// squares of its share, and these sums are added, which may change the last bit of the norm. It is
 /// the same on all ranks.
 ///
-/// Where the shares have gradients (UpdateShares::has_gradients; ZeRO's second stage), each range is
-/// reduced when it is ready in any case, at once or beside backward, and what is another worker's
-/// of the sums is given back to the system.
+/// Where the shares have gradients (UpdateShares::has_gradients; ZeRO's second stage), each range
+/// is reduced when it is ready in any case, at once or beside backward, and what is another
+/// worker's of the sums is given back to the system.
 template <class T>
 class ShardedUpdater final : public Updater<T> {
   using Base = Updater<T>;
