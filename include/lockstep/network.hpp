@@ -9,5 +9,6 @@
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/shared.hpp"
 #include "lockstep/network/swiglu.hpp"
 #include "lockstep/network/tied_head.hpp"
