@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/support.hpp"
+#include "data/stage_testing.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/distributed_dataset.hpp"
@@ -151,6 +151,7 @@ TEST_CASE("from_stream: what is kept no more is read again, and then more is kep
 }
 
 TEST_CASE("from_stream: seeking anywhere equals running there") {
+  check_stage(ls::AnyDataset(counting(20).shuffle(6).batch(3)));
   auto dataset = counting(50).shuffle(8).batch(7);
   const Batches all = batches_of(dataset, {.seed = 4, .number = 2});
   REQUIRE(all.size() == 8);

@@ -240,13 +240,14 @@ struct SharedUses<Merge, std::index_sequence<Numbers...>, L, Parts...>
 /// siamese network are. A part takes an input out (In::Get<"left">, Slice), or prepares it with
 /// layers of its own; all have outputs of one shape. It is as calling one layer several times in
 /// Keras: gradients add up, a BatchNormalization normalises each input by its own batch and moves
-/// its averages each time, a Dropout draws for each anew. The variables of L are there once, also in
-/// files: "shared/dense/kernel". Bromley et al., "Signature verification using a 'siamese' time
+/// its averages each time, a Dropout draws for each anew. The variables of L are there once, in
+/// files too: "shared/dense/kernel". Bromley et al., "Signature verification using a 'siamese' time
 /// delay neural network", NIPS 1993.
 /// @code
 /// using In = Inputs<NamedInput<"left", 28, 28, 1>, NamedInput<"right", 28, 28, 1>>;
 /// using Tower = Sequential<Conv2D<16, 3, ReLU>, Flatten, Dense<32>>;
-/// using Net = Sequential<In, Shared<Multiply, Tower, In::Get<"left">, In::Get<"right">>, Dense<1>>;
+/// using Net = Sequential<In, Shared<Multiply, Tower, In::Get<"left">, In::Get<"right">>,
+///                        Dense<1>>;
 /// @endcode
 /// Use: `Shared<Concatenate, Dense<8, ReLU>, Slice<0, 10>, Slice<10, 10>>`: Shape<20> -> Shape<16>;
 /// kernel (10, 8), bias (8). Keras: none (a layer called twice).
