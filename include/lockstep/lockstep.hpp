@@ -52,6 +52,7 @@ template <class...>
 void budget(...) = delete;  // #include <lockstep/model/budget.hpp>
 template <class...>
 void largest_batch(...) = delete;      // #include <lockstep/model/budget.hpp>
+void find_batch_size(...) = delete;    // #include <lockstep/saving/batch_size.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void export_header(...) = delete;      // #include <lockstep/extra/export_header.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
