@@ -2,7 +2,8 @@
 #
 # GitHub's links work there too: each page and heading gets a label, and a link to a document, a
 # heading, a header or an example leads to its page. The path of any other file is appended to LIST,
-# and the link leads to its copy below files/. A link to a folder stays as text.
+# and the link leads to its copy below files/. A link to a
+# folder leads to its README, or stays as text.
 
 # What make.cmake calls a page, too: examples/how_to/text.md is how_to_text.
 function page_of(path) {
@@ -12,7 +13,7 @@ function page_of(path) {
   if (path ~ /REFERENCE\.md$/) { sub(/^include\/lockstep/, "reference", path); sub(/\/REFERENCE/, "", path) }
   sub(/^(examples|include\/lockstep|cmake)\//, "", path)
   sub(/(\/?README)?\.md$/, "", path)
-  if (path == "") path = "examples"
+  if (path == "") path = "guides"
   gsub(/\//, "_", path)
   return tolower(path)
 }
@@ -39,20 +40,22 @@ function link(label, target, path, anchor) {
   if (!sub(/^[^#]*#/, "", anchor)) anchor = ""
   sub(/#.*/, "", target)
   path = target == "" ? document : plain(folder target)
+  gsub(/\n/, " ", label)
+  if (exists(root "/" path "/README.md")) path = path "/README.md"
   if (path ~ /\.md$/) {
     path = page_of(path)
+    gsub(/[`"]/, "", label) # Doxygen would show them
     if (anchor == "" && is_parent && !(path in children)) {
       children[path]
-      if (path ~ is_parent) {
-        gsub(/`/, "", label)
-        gsub(/\n/, " ", label)
-        return "@subpage " path " \"" label "\""
-      }
+      if (path ~ is_parent) return "@subpage " path " \"" label "\""
     }
     return "[" label "](@ref " path (anchor == "" ? "" : "-" anchor) ")"
   }
-  if (path ~ /^include\/.*\.hpp$/ && path !~ /\/detail\//) return "[" label "](@ref " substr(path, 9) ")"
-  if (path ~ /^examples\/[a-z]+\.cpp$/) return "[" label "](@ref " substr(path, 10) ")"
+  if (path ~ /^(include\/.*\.hpp|examples\/[a-z]+\.cpp)$/ && path !~ /\/detail\//) {
+    gsub(/[`"]/, "", label)
+    sub(/^(include|examples)\//, "", path)
+    return "[" label "](@ref " path ")"
+  }
   if (system("test -f '" root "/" path "'") != 0) return label
   print path >> files
   return "<a href=\"files/" path ".txt\">" html(label) "</a>"
@@ -89,8 +92,8 @@ BEGIN {
   page = page_of(document)
   folder = document
   if (!sub(/[^\/]*$/, "", folder)) folder = ""
-  if (page == "examples") is_parent = "^(how_to|cluster)_"
-  if (page == "architecture") is_parent = "^(room_|words|numerics)"
+  if (page == "guides") is_parent = "^(how_to|cluster)_"
+  if (page == "architecture") is_parent = "^(room_[a-z]+|words|numerics)$"
   if (page ~ /^room_/) is_parent = "^" page "_"
   while ((getline line < ARGV[1]) > 0) {
     if (line ~ /^ *```/) in_code = !in_code
@@ -121,10 +124,27 @@ in_code { print; next }
   label = page "-" anchor_of(heading)
   if (++times[label] > 1) label = label "-" (times[label] - 1)
   if (/^## /) has_section = 1
+  is_alias = 0
   if (!has_section) sub(/^###/, "##") # Doxygen wants no gap between levels
   print $0 " {#" label "}"
   next
 }
+page ~ /^reference_/ && /^`[^`]+`$/ { is_alias = 1 }
+# In a reference: where the header and all members of an entry are. Another name of something else
+# (the entry's text is that) has none.
+page ~ /^reference_/ && /^\| header \| `[^`]*` \|$/ {
+  sub(/`/, "@ref ")
+  sub(/`/, "")
+  if (heading ~ /^[A-Za-z_0-9]+$/ && !is_alias) $0 = $0 "\n| declaration | @ref lockstep::" heading " |"
+}
 /^$/ { text = text "\n"; flush_text(); next }
 { text = text $0 "\n" }
-END { flush_text() }
+
+# Rooms in this one to which nothing above leads.
+END {
+  flush_text()
+  if (page ~ /^room_/) while ((("ls " root "/" folder "*/README.md 2>/dev/null") | getline line) > 0) {
+    line = substr(line, length(root) + 2)
+    if (exists(root "/" line) && !(page_of(line) in children)) print "\n@subpage " page_of(line)
+  }
+}
