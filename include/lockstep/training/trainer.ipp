@@ -193,7 +193,8 @@ void Trainer<T>::start(AnyReplica& replica) {
   const auto activity = show_call(replica, "compile");
   agree(replica, "compile",
         concat({signature(), "\nmodels of the strategy: ", model_number_,
-                variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
+                variables_.shares_updates() ? "\nsharded updates: yes" : "", "\npolicy: ",
+                program_.layout().policy.empty() ? "float" : program_.layout().policy}));
   const auto allocate = [&](std::size_t bytes) {
     return program_.device() == nullptr ? collective.allocate(bytes) : program_.allocate(bytes);
   };
