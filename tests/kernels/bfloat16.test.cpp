@@ -166,18 +166,14 @@ TEST_CASE("bfloat16 products: those of rounded numbers, for each layout and awkw
   });
 }
 
-TEST_CASE("bfloat16 products: the instruction and its emulation give equal bits") {
-  if (kernels::supported_instruction_set() < ls::InstructionSet::avx512_bf16) return;
+TEST_CASE("bfloat16 products: all instruction sets give equal bits") {
   for (const Product& p : products) {
     CAPTURE(p.rows);
     CAPTURE(p.columns);
     CAPTURE(p.inner);
     const Operands o = operands_of(p);
     std::vector<std::vector<float>> results;
-    lockstep_test::for_each_bfloat16_instruction_set([&] {
-      if (kernels::instruction_set() > ls::InstructionSet::baseline)
-        results.push_back(product_of(p, o));
-    });
+    lockstep_test::for_each_bfloat16_instruction_set([&] { results.push_back(product_of(p, o)); });
     for (const std::vector<float>& result : results) CHECK(result == results[0]);
   }
 }
@@ -188,7 +184,8 @@ TEST_CASE("bfloat16 products: a number below 2^-126 is lost at most") {
     const Array<float> a(2 * 6, small), b(2 * 16, 1.0F), c(6 * 16);
     kernels::multiply_bfloat16({c.data(), 6, 16, 16}, a.data(), b.data(), 2,
                                {.a_row = 2, .a = 1, .b = {16}}, {}, {});
-    for (const float value : c) CHECK((value == 2 * small || value == 0));
+    // (The bound of the numerics contract.)
+    for (const float value : c) CHECK(std::abs(value - 2 * small) < 2 * 0x1p-126F * (1 + 1));
   });
 }
 

@@ -35,6 +35,7 @@
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/tcp_workers.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/worker_threads.hpp"
 
@@ -240,6 +241,9 @@ TEST_CASE("mixed precision: threads, workers and repeated runs give equal bits")
       if (trained(strategy) != of_threads) throw std::runtime_error("other bits");
     });
     for (const std::string& failure : failures) CHECK(failure == "");
+    for (const auto& of_worker : lockstep_test::on_tcp_workers<std::vector<float>>(
+             2, 1, "", [](lockstep_test::TcpStrategy& strategy) { return trained(strategy); }))
+      CHECK(of_worker == of_threads);
     ls::OneDeviceStrategy alone;
     const std::vector<float> of_one = trained(alone, 16);
     REQUIRE(of_one.size() == of_threads.size());

@@ -11,8 +11,9 @@
 //
 // A product takes its operands rounded, and adds up in float: for each pair of summands the second
 // of them first, as VDPBF16PS does. Where there is no such instruction (InstructionSet below
-// avx512_bf16), the kernels of float do the same: bits then differ where a number is below 2^-126,
-// which the instruction takes for zero, and on the baseline, which rounds each product.
+// avx512_bf16), the kernels of float do the same: bits then differ only where a number is below
+// 2^-126, which the instruction takes for zero. (Products of two are exact in float, so that it
+// makes no difference whether an addition is fused with them.)
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 

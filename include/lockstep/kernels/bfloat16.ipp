@@ -66,9 +66,8 @@ struct RoundArray {
   }
 };
 
-/// `width` numbers of `count` k's, `step` apart, in pairs of k's: words of 32 bits, the first of
-/// each pair below; or floats, the second of each pair first. A row of them is to_step long.
-template <bool Words>
+/// `width` numbers of `count` k's, `step` apart, in rows that are to_step long: of each pair of k's
+/// the second one first. Where there is one k too many, a zero stands before it.
 struct PackLines {
   const float* from;
   std::size_t count, step, width;
@@ -92,14 +91,10 @@ struct PackLines {
         if (second != nullptr) read<Isa>(high, second + i, left);
         round_bits<Isa>(low);
         round_bits<Isa>(high);
-        if constexpr (Words) {
-          *reinterpret_cast<typename B::unaligned*>(place + i) = high | low >> 16;
-        } else {
-          *reinterpret_cast<typename B::unaligned*>(place + i) = high;
-          *reinterpret_cast<typename B::unaligned*>(place + s.to_step + i) = low;
-        }
+        *reinterpret_cast<typename B::unaligned*>(place + i) = high;
+        *reinterpret_cast<typename B::unaligned*>(place + s.to_step + i) = low;
       }
-      place += (Words ? 1 : 2) * s.to_step;
+      place += 2 * s.to_step;
     }
   }
 
@@ -112,7 +107,8 @@ struct PackLines {
   }
 };
 
-/// The same of `rows` rows whose k's are `step` apart (most often 1), row by row.
+/// The same of `rows` rows whose k's are `step` apart (most often 1), row by row. With Words, a
+/// pair of k's is a word of 32 bits, the first one below.
 template <bool Words>
 struct PackRuns {
   const float* from;
@@ -138,23 +134,16 @@ struct PackRuns {
                                    float* place) {
     using lockstep::detail::Bfloat16;
     auto* const words = reinterpret_cast<std::uint32_t*>(place);
-    for (std::size_t pair = 0; pair < count / 2; ++pair) {
+    for (std::size_t pair = 0; pair < (count + 1) / 2; ++pair) {
+      const bool has_second = 2 * pair + 1 < count;
       const auto low = Bfloat16::encode(numbers[2 * pair * step]);
-      const auto high = Bfloat16::encode(numbers[(2 * pair + 1) * step]);
+      const auto high = Bfloat16::encode(has_second ? numbers[(2 * pair + 1) * step] : 0.0F);
       if constexpr (Words) {
         words[pair] = static_cast<std::uint32_t>(high) << 16 | low;
       } else {
         place[2 * pair] = Bfloat16::decode(high);
         place[2 * pair + 1] = Bfloat16::decode(low);
       }
-    }
-    if (count % 2 == 0) return;
-    const auto last = Bfloat16::encode(numbers[(count - 1) * step]);
-    if constexpr (Words) {
-      words[count / 2] = last;
-    } else {
-      place[count - 1] = 0;
-      place[count] = Bfloat16::decode(last);
     }
   }
 };
@@ -197,7 +186,8 @@ __attribute__((LOCKSTEP_BFLOAT16_TARGET, always_inline)) inline void multiply_pa
       const __m512i factor = _mm512_set1_epi32(static_cast<int>(a[r * a_row]));
 #pragma GCC unroll 4
       for (std::size_t j = 0; j < C; ++j)
-        sums[r][j] = _mm512_dpbf16_ps(sums[r][j], (__m512bh)factor, (__m512bh)row_of_b[j]);
+        sums[r][j] = _mm512_dpbf16_ps(sums[r][j], reinterpret_cast<__m512bh>(factor),
+                                      reinterpret_cast<__m512bh>(row_of_b[j]));
     }
     a += a_pair;
     b += b_pair;
@@ -235,33 +225,92 @@ LOCKSTEP_VECTOR_WIDTH(512) void multiply_all_pairs(const PairsOfRows& p) {
   for (; row < p.c.rows; ++row) multiply_pairs<1, C>(p, row);
 }
 
+/// PackLines by the instruction that rounds two vectors.
+__attribute__((LOCKSTEP_BFLOAT16_TARGET, noinline))
+LOCKSTEP_VECTOR_WIDTH(512) inline void pack_lines(const float* from, std::size_t count,
+                                                  std::size_t step, std::size_t width,
+                                                  std::uint32_t* to, std::size_t to_step) {
+  alignas(64) static constexpr std::uint16_t order[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                        21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                        11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512i in_pairs = _mm512_load_si512(order);
+  for (std::size_t k = 0; k < count; k += 2) {
+    const float* const first = from + k * step;
+    const bool has_second = k + 1 < count;
+    const float* const second = has_second ? first + step : first;
+    for (std::size_t i = 0; i < width; i += 16) {
+      const std::size_t left = width - i;
+      const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1);
+      const __m512 low = _mm512_maskz_loadu_ps(lanes, first + i);
+      const __m512 high =
+          _mm512_maskz_loadu_ps(has_second ? lanes : static_cast<__mmask16>(0), second + i);
+      const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+      _mm512_storeu_si512(to + i, _mm512_permutexvar_epi16(in_pairs, both));
+    }
+    to += to_step;
+  }
+}
+
+/// PackRuns of k's that lie one after the other, likewise. A row of `to` has room for all lanes.
+__attribute__((LOCKSTEP_BFLOAT16_TARGET, noinline))
+LOCKSTEP_VECTOR_WIDTH(512) inline void pack_runs(const float* from, std::size_t rows,
+                                                 std::size_t row_step, std::size_t count,
+                                                 std::uint32_t* to, std::size_t to_step) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float* numbers = from + row * row_step;
+    for (std::size_t k = 0; k < count; k += 32) {
+      const std::size_t left = count - k;
+      const auto lanes = static_cast<std::uint32_t>(left >= 32 ? ~0U : (1U << left) - 1);
+      const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(lanes), numbers + k);
+      const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(lanes >> 16),
+                                                numbers + k + (left > 16 ? 16 : 0));
+      _mm512_storeu_si512(to + k / 2, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+    }
+    to += to_step;
+  }
+}
+
 #undef LOCKSTEP_BFLOAT16_TARGET
 
 #endif
 
-/// A block of summands: A is packed once for all columns, B for each panel of them.
+/// A block of summands: A is packed once for all columns, B for each panel of them. With Words, by
+/// the instruction.
 template <bool Words>
 void multiply_bfloat16_block(const Target<float>& target, const float* a, const float* b,
                              std::size_t count, const Steps& steps, const Onto<float>& onto,
                              Finish<float> finish, float* packed_a, float* packed_b) {
   constexpr std::size_t block = Words ? bfloat16_block / 2 : bfloat16_block;
+  const std::size_t pairs = (count + 1) / 2;
   const bool in_lines = steps.a_row == 1 && steps.a != 1;
-  const std::size_t a_line = padded_columns(target.rows);
-  const std::size_t rows_of_b = Words ? (count + 1) / 2 : (count + 1) / 2 * 2;
-  if (in_lines)
-    dispatch(PackLines<Words>{a, count, steps.a, target.rows, packed_a, a_line});
-  else
-    dispatch(PackRuns<Words>{a, target.rows, steps.a_row, count, steps.a, packed_a, block});
+  const std::size_t a_row = in_lines ? 1 : block;
+  const std::size_t a_next = in_lines ? padded_columns(target.rows) : 1;
+  const auto pack_columns = [](const float* from, std::size_t summands, std::size_t step,
+                               std::size_t width, float* to, std::size_t to_step) {
+#if defined(__x86_64__)
+    if constexpr (Words)
+      return pack_lines(from, summands, step, width, reinterpret_cast<std::uint32_t*>(to), to_step);
+#endif
+    dispatch(PackLines{from, summands, step, width, to, to_step});
+  };
+  if (in_lines) {
+    pack_columns(a, count, steps.a, target.rows, packed_a, a_next);
+  } else {
+#if defined(__x86_64__)
+    if (Words && steps.a == 1)
+      pack_runs(a, target.rows, steps.a_row, count, reinterpret_cast<std::uint32_t*>(packed_a),
+                block);
+    else
+#endif
+      dispatch(PackRuns<Words>{a, target.rows, steps.a_row, count, steps.a, packed_a, block});
+  }
   for (std::size_t column = 0; column < target.columns; column += panel_columns) {
-    const std::size_t columns = std::min(panel_columns, target.columns - column);
-    const std::size_t width = padded_columns(columns);
-    dispatch(
-        PackLines<Words>{b + steps.b.offset(column), count, steps.b.step, width, packed_b, width});
     Target<float> part = target;
     part.data += column;
-    part.columns = columns;
+    part.columns = std::min(panel_columns, target.columns - column);
     part.ahead = 0;
-    const std::size_t a_row = in_lines ? 1 : block, a_next = in_lines ? a_line : 1;
+    const std::size_t width = padded_columns(part.columns);
+    pack_columns(b + steps.b.offset(column), count, steps.b.step, width, packed_b, width);
     if constexpr (Words) {
 #if defined(__x86_64__)
       const PairsOfRows p{reinterpret_cast<const std::uint32_t*>(packed_a),
@@ -269,7 +318,7 @@ void multiply_bfloat16_block(const Target<float>& target, const float* a, const 
                           a_next,
                           reinterpret_cast<const std::uint32_t*>(packed_b),
                           width,
-                          rows_of_b,
+                          pairs,
                           part,
                           onto,
                           finish};
@@ -283,10 +332,10 @@ void multiply_bfloat16_block(const Target<float>& target, const float* a, const 
         multiply_all_pairs<1, 12>(p);
 #endif
     } else {
-      const Segment<float> segment{packed_a, packed_b, rows_of_b};
+      const Segment<float> segment{packed_a, packed_b, 2 * pairs};
       dispatch(ProductBlock<float>{part,
                                    &segment,
-                                   rows_of_b > 0,
+                                   pairs > 0,
                                    {.a_row = a_row, .a = a_next, .b = {width}},
                                    onto,
                                    finish,

@@ -26,7 +26,8 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// L (a layer or a container), which computes in float32 whatever the policy of the model; without
-/// a policy it is L. For a last layer that makes probabilities, as Keras's guides advise:
+/// a policy (MixedBFloat16) it is L. For a last layer that makes probabilities, as Keras's guides
+/// advise:
 /// @code
 /// using Net = Sequential<Input<784>, Dense<512, ReLU>, Float32<Dense<10, Softmax>>>;
 /// @endcode
@@ -43,7 +44,7 @@ enum class Precision : unsigned char {
   unchanged,  ///< it moves numbers, and computes none
   float32,    ///< nothing else
   output,     ///< it computes in float and rounds its output
-  products,   ///< its products also round what they multiply
+  products,   ///< it rounds its output, too, and its products round what they multiply
   operands,   ///< it also reads input, variables and gradient of the output rounded
 };
 
@@ -270,7 +271,6 @@ inline constexpr bool ends_linearly<UnderBFloat16<Net>> =
 /// its input are rounded. Embeddings and normalisation compute in float, as in Keras, and round
 /// their output; so do activations, pooling and softmax, also that of attention. A layer of the
 /// program's own reads all of its variables rounded. Float32<L> takes a layer out.
-/// Use: `compile<Net, MixedBFloat16>(...)`. Keras: `set_global_policy("mixed_bfloat16")`.
 struct MixedBFloat16 {
   using Scalar = float;
   /// Net, as it runs under the policy.
