@@ -7,6 +7,7 @@
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/lora.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/swiglu.hpp"

@@ -53,6 +53,20 @@ class GradientNorms {
           kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
   }
 
+  /// Computes those blocks from element `begin` on that end at `end` at the latest, as part `index`
+  /// of `count`; returns where the next block begins, or `end` after the last one.
+  template <class T>
+  std::size_t compute_between(std::span<const T> gradients, std::size_t begin, std::size_t end,
+                              std::size_t index, std::size_t count) {
+    for (auto block = std::ranges::lower_bound(blocks_, begin, {}, &Block::begin);
+         block != blocks_.end() && block->begin < end; ++block) {
+      if (block->begin + block->size > end) return block->begin;
+      if (static_cast<std::size_t>(block - blocks_.begin()) % count == index)
+        block->squares = kernels::sum_of_squares(gradients.subspan(block->begin, block->size));
+    }
+    return end;
+  }
+
   /// The sum of squares in elements [begin, begin + size), for ranks that have a part of the
   /// gradients each.
   template <class T>
@@ -107,7 +121,11 @@ class UpdateShares {
   /// Says that the shares are the blocks of each worker (see ShardingCollective).
   void set_of_blocks() noexcept { is_of_blocks_ = true; }
 
+  /// Says that a worker keeps the gradients of its share alone, in a paged_buffer(). (Stage 2.)
+  void set_with_gradients() noexcept { has_gradients_ = true; }
+
   [[nodiscard]] bool is_of_blocks() const noexcept { return is_of_blocks_; }
+  [[nodiscard]] bool has_gradients() const noexcept { return has_gradients_; }
   [[nodiscard]] int workers() const noexcept {
     return of_workers_.empty() ? 1 : static_cast<int>(of_workers_.size());
   }
@@ -116,12 +134,16 @@ class UpdateShares {
   }
   /// Elements of a worker's share.
   [[nodiscard]] std::size_t size(int worker) const noexcept;
+  /// Calls f(begin, size) for what of elements [begin, begin + size) is in no piece of `worker`.
+  void each_other(int worker, std::size_t begin, std::size_t size,
+                  FunctionRef<void(std::size_t, std::size_t)> f) const;
   /// The place of an element of a worker's share in its slots.
   [[nodiscard]] std::size_t place(int worker, std::size_t element) const noexcept;
 
  private:
   std::vector<std::vector<SharePiece>> of_workers_;
   bool is_of_blocks_ = false;
+  bool has_gradients_ = false;
 };
 
 /// Returns memory of zeros.

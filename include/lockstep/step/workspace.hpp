@@ -125,6 +125,11 @@ class Workspace {
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
   [[nodiscard]] Arena<T>& gradients() noexcept { return gradients_; }
+  /// In a paged_buffer(): they are zeros, and take no memory until they are written.
+  void release_gradients() noexcept {
+    const auto bytes = std::as_writable_bytes(gradients_.values());
+    release_pages(bytes.data(), bytes.size());
+  }
   /// The rounding errors of a half-precision wire in this worker's gradients; empty unless
   /// keep_residuals() was called.
   [[nodiscard]] const Arena<T>& residuals() const noexcept { return residuals_; }

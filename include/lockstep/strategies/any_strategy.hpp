@@ -93,6 +93,8 @@ class AnyStrategy {
   [[nodiscard]] virtual bool has_parameter_servers() const = 0;
   /// Whether its several workers share out the updates.
   [[nodiscard]] virtual bool sharded_updates() const = 0;
+  /// Whether each of them keeps the gradients of its share alone, too.
+  [[nodiscard]] virtual bool sharded_gradients() const = 0;
   /// Counts one more model; returns their number. 0 for a strategy that does not count.
   virtual int count_model() = 0;
 };
@@ -174,6 +176,13 @@ class StrategyAdapter final : public AnyStrategy {
                     { strategy_.sharded_updates() } -> std::same_as<bool>;
                   })
       return strategy_.num_workers() > 1 && strategy_.sharded_updates();
+    return false;
+  }
+  [[nodiscard]] bool sharded_gradients() const override {
+    if constexpr (requires {
+                    { strategy_.sharded_gradients() } -> std::same_as<bool>;
+                  })
+      return sharded_updates() && strategy_.sharded_gradients();
     return false;
   }
   int count_model() override {

@@ -51,6 +51,9 @@ class MultiWorker final : public AnyStrategy {
   [[nodiscard]] bool sharded_updates() const override {
     return sharded_updates_ && num_workers() > 1;
   }
+  [[nodiscard]] bool sharded_gradients() const override {
+    return sharded_gradients_ && num_workers() > 1;
+  }
   int count_model() override { return ++models_; }
   /// The models that follow are those of a program that begins again.
   void forget_models() noexcept { models_ = 0; }
@@ -69,6 +72,7 @@ class MultiWorker final : public AnyStrategy {
   const int exceptions_;  // in flight when this was made
   const CommunicationOptions options_;
   const bool sharded_updates_;
+  const bool sharded_gradients_;
   const Elastic elastic_;
   const std::shared_ptr<KeptPort> port_;
   Cluster cluster_;                       // of the world, where there are worlds
@@ -139,6 +143,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   /// Whether its several workers share out the updates, as the option of this name says.
   [[nodiscard]] bool sharded_updates() const noexcept { return worker_.sharded_updates(); }
+  /// The same of their gradients.
+  [[nodiscard]] bool sharded_gradients() const noexcept { return worker_.sharded_gradients(); }
 
   /// See Strategy.
   template <class F>

@@ -47,6 +47,13 @@ struct MultiWorkerMirroredOptions {
   /// worker takes its slots along: with OnPeerLoss::rejoin or `elastic`, all go on from the last
   /// backup, and without one they end.
   bool sharded_updates = false;
+  /// sharded_updates, and each worker keeps the summed gradients of its share alone (ZeRO's second
+  /// stage): they are reduced while backward goes on, and the memory of the others is given back
+  /// to the system. The bits and the files are those of other runs. Backward writes whole arrays
+  /// first: those of a layer whose gradients are final last, as the table of a TiedHead, are whole
+  /// until then. With gradient_accumulation_steps, sums and gradients stay whole. After
+  /// ReplicaModel::apply, gradients of other shares are zero. Takes a few percent of a step.
+  bool sharded_gradients = false;
   /// Training goes on with fewer workers when some are lost, and with more when some join: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
   /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports

@@ -232,9 +232,14 @@ std::string memory_text(const Parts<T>& model) {
   if (variables.shares_updates())
     for (std::size_t slot = 0; slot < model.program.layout().slots; ++slot)
       slots += variables.slot_share(slot).size_bytes();
+  std::size_t gradients = workspace.gradients().values().size_bytes();
+  if (variables.shares().has_gradients())
+    gradients = variables.shares().size(variables.worker()) * sizeof(T);
   return concat({"memory: parameters ", variables.parameters().values().size_bytes() / 1000,
                  " kB, slots ", slots / 1000, " kB; in each replica: gradients ",
-                 (workspace.gradients().values().size_bytes() + accumulated) / 1000, " kB, state ",
+                 (gradients + accumulated) / 1000,
+                 variables.shares().has_gradients() ? " kB and what is not reduced yet, state "
+                                                    : " kB, state ",
                  2 * workspace.state().values().size_bytes() / 1000, " kB, batch and layers ",
                  workspace.batch_bytes() / 1000, " kB"});
 }

@@ -142,6 +142,10 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
       rank_state_(program, variables_, workspaces_.size()),
       remote_(remote(*this)) {
   check_log_form();
+  if (program_.device() != nullptr && strategy_->sharded_gradients())
+    throw ConfigurationError(
+        "compile: the model is computed by a device, whose gradients cannot be shared out: leave "
+        "sharded_gradients out; sharded_updates it can have");
   if (program_.device() != nullptr && workspaces_.size() > 1)
     throw ConfigurationError(concat(
         {"compile: the model is computed by a device, and the strategy has ", workspaces_.size(),
@@ -189,19 +193,26 @@ void Trainer<T>::start(AnyReplica& replica) {
                 collective.size(), " ranks"}));
   const CommonCall call(replica, "compile",
                         concat({signature(), "\nmodels of the strategy: ", model_number_,
-                                variables_.shares_updates() ? "\nsharded updates: yes" : ""}));
+                                variables_.shares_updates() ? "\nsharded updates: yes" : "",
+                                strategy_->sharded_gradients() ? "\nsharded gradients: yes" : ""}));
   const auto allocate = [&](std::size_t bytes) {
+    // (Where ranks share memory, they would have each other's arrays in theirs.)
+    if (strategy_->sharded_gradients()) return paged_buffer(bytes);
     return program_.device() == nullptr ? collective.allocate(bytes) : program_.allocate(bytes);
   };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   if (leader) ++starts_;
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
   rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
-  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica)) {
+  if (!variables_.is_in_rounds() && !strategy_->sharded_gradients() &&
+      can_update_for_all(program_, replica)) {
     variables_.allocate_parameters(allocate);
   } else if (leader && variables_.shares_updates()) {
-    variables_.share_updates(update_shares_of(variables_, replica), strategy_->worker_index());
-    if (variables_.shares().is_of_blocks()) variables_.allocate_parameters(allocate);
+    UpdateShares shares = update_shares_of(variables_, replica);
+    if (strategy_->sharded_gradients()) shares.set_with_gradients();
+    variables_.share_updates(std::move(shares), strategy_->worker_index());
+    if (variables_.shares().is_of_blocks() && !strategy_->sharded_gradients())
+      variables_.allocate_parameters(allocate);
   }
   if (leader && collective.can().keep_residuals && std::same_as<T, float>)
     workspace->keep_residuals();
@@ -259,6 +270,7 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     }
   }
   replica.team_barrier();
+  if (strategy_->sharded_gradients()) own.release_gradients();
 }
 
 template <class T>

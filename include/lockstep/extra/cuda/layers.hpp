@@ -25,6 +25,7 @@
 #include "lockstep/network/branches.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 
@@ -574,6 +575,12 @@ struct DeviceLayer<Device, Sequential<Layers...>> : detail::DeviceSequential<Dev
 template <class Device, std::size_t Times, class L>
 struct DeviceLayer<Device, Repeat<Times, L>> {
   using Type = Repeat<Times, typename DeviceLayer<Device, L>::Type>;
+};
+template <class Device, class... Layers>
+struct DeviceLayer<Device, Recompute<Layers...>> {
+  static_assert(!sizeof(Device*),
+                "lockstep: Recompute does not run on the device: put its layers there without it");
+  using Type = Sequential<Layers...>;
 };
 template <class Device, class... Branches>
 struct DeviceLayer<Device, Parallel<Add, Branches...>> {

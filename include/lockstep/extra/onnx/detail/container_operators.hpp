@@ -26,6 +26,7 @@
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/tied_head.hpp"
@@ -475,10 +476,15 @@ struct OnnxOperator<Bidirectional<L, Merge>> {
   }
 };
 
+template <class L>
+inline constexpr bool holds_layers = requires { L::layer_count; };
+template <class... Layers>
+inline constexpr bool holds_layers<Recompute<Layers...>> = true;
+
 /// A layer, as a container has it: of a sequence it is given all, or each token by itself.
 template <class In, class L>
 void write_layer(OnnxGraph& graph) {
-  if constexpr (requires { L::layer_count; }) {
+  if constexpr (holds_layers<L>) {
     OnnxOperator<L>::template write<In>(graph);
   } else {
     const std::string mask = graph.mask();
@@ -513,6 +519,8 @@ struct OnnxOperator<Sequential<Layers...>> {
     write_layers<In, Layers...>(graph);
   }
 };
+template <class... Layers>
+struct OnnxOperator<Recompute<Layers...>> : OnnxOperator<Sequential<Layers...>> {};
 template <std::size_t Times, class L>
 struct OnnxOperator<Repeat<Times, L>> {
   template <class In>
