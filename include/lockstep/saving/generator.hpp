@@ -15,6 +15,7 @@
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/model/load_weights_options.hpp"

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/generator.hpp"
 
