@@ -49,6 +49,7 @@ template <class... Named>
 struct Inputs;  // #include <lockstep/model/inputs_outputs.hpp>
 template <class... Named>
 struct Outputs;  // #include <lockstep/model/inputs_outputs.hpp>
+
 struct MixedBFloat16;  // #include <lockstep/network/mixed_precision.hpp>
 template <class L>
 struct Float32;  // #include <lockstep/network/mixed_precision.hpp>

@@ -18,7 +18,6 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/layer_info.hpp"
-#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/decoding.hpp"
 #include "lockstep/saving/constant_variables.hpp"
