@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "lockstep/collectives/reduction/early_ranges.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
@@ -20,7 +21,6 @@
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/batch_memory.hpp"
-#include "lockstep/collectives/reduction/early_ranges.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -89,6 +89,7 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
 constexpr std::size_t largest_layer(std::span<const LayerInfo> layers) {
   std::size_t largest = 0;
   for (const LayerInfo& layer : layers) {
+    if (layer.is_frozen) continue;
     std::size_t size = 0;
     for (const Variable& variable : layer.variables) size += variable.size();
     largest = std::max(largest, layer.layers.empty() ? size : largest_layer(layer.layers));
