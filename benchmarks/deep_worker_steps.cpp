@@ -69,8 +69,8 @@ void time_one_of(const benchmarks::TimingOptions& options, const ls::Cluster& cl
 enum class Sharded { nothing, updates, gradients };
 
 /// Trains Subject for three steps on this worker; the chief prints a row: what a rank's parameters,
-/// gradients, slots and activations take by their sizes, with the program before there are any, the
-/// least and the most that a rank has had, and the median of the last two steps.
+/// gradients, slots, batch and layers take by the budget, with the program before there are any, and
+/// the least and the most that a rank has had.
 template <class Subject, Sharded Which>
 void print_memory(const ls::Cluster& cluster) {
   const double program = peak_memory();
@@ -87,9 +87,7 @@ void print_memory(const ls::Cluster& cluster) {
       Which == Sharded::updates, Which == Sharded::gradients);
   const double predicted = program + static_cast<double>(budget.memory);
 
-  benchmarks::EpochTimer timer{.steps_per_epoch = 1};
-  model.fit(benchmarks::random_batch<Subject>(ranks),
-            {.epochs = 3, .verbose = 0, .steps_per_epoch = 1}, timer);
+  model.fit(benchmarks::random_batch<Subject>(ranks), {.verbose = 0, .steps_per_epoch = 3});
   const double peak = peak_memory();
   std::vector<double> peaks(static_cast<std::size_t>(ranks));
   strategy.run([&](auto& replica) {
@@ -100,12 +98,10 @@ void print_memory(const ls::Cluster& cluster) {
   constexpr const char* names[] = {"nothing", "updates", "gradients"};
   const auto mb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e6; };
   if (strategy.is_chief())
-    std::printf(
-        "| %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f to %.0f | %.3f | %.2f |\n",
-        ranks, names[static_cast<int>(Which)], mb(budget.arena), mb(budget.gradients),
-        mb(budget.slots), mb(budget.batch), mb(budget.activations + budget.workspace),
-        predicted / 1e6, least / 1e6, most / 1e6, most / predicted,
-        (timer.times[1] + timer.times[2]) / 2e6);
+    std::printf("| %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f to %.0f | %.3f |\n",
+                ranks, names[static_cast<int>(Which)], mb(budget.arena), mb(budget.gradients),
+                mb(budget.slots), mb(budget.batch), mb(budget.activations + budget.workspace),
+                predicted / 1e6, least / 1e6, most / 1e6, most / predicted);
 }
 
 /// Prints a row of Subject, whose step is the median of the last two of three.
@@ -149,8 +145,8 @@ int print_recompute_table(const std::string& program) {
 int print_memory_table(const std::string& program) {
   std::puts(
       "| ranks | sharded | parameters, MB | gradients | slots | batch and logits | layers "
-      "| predicted | peak of a rank, MB | peak / predicted | step, s |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|");
+      "| predicted | peak of a rank, MB | peak / predicted |\n"
+      "|---|---|---|---|---|---|---|---|---|---|");
   std::fflush(stdout);
   for (const int ranks : {2, 4})
     if (const int code =

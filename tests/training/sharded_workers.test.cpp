@@ -200,7 +200,10 @@ TEST_CASE("sharded workers: what is refused, and what verbose 2 tells") {
     CHECK(contains(failure, "with sharded_updates, the chief alone gets them"));
   const CapturedStderr captured;
   run({.verbose = 2});
-  const std::string text = captured.text();
-  CHECK(contains(text,
+  CHECK(contains(captured.text(),
                  "updates: reduce-scatter, then each worker updates a share; optimizer slots: "));
+  run({.gradients = true, .verbose = 2});
+  const std::string text = captured.text();
+  CHECK(contains(text, "updates: reduce-scatter, in ranges during backward, then each worker"));
+  CHECK(contains(text, " kB and what is not reduced yet, state "));
 }

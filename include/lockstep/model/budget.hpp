@@ -89,6 +89,7 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
 constexpr std::size_t largest_layer(std::span<const LayerInfo> layers) {
   std::size_t largest = 0;
   for (const LayerInfo& layer : layers) {
+    if (layer.is_frozen) continue;
     std::size_t size = 0;
     for (const Variable& variable : layer.variables) size += variable.size();
     largest = std::max(largest, layer.layers.empty() ? size : largest_layer(layer.layers));

@@ -52,7 +52,7 @@ struct MultiWorkerMirroredOptions {
   /// to the system. The bits and the files are those of other runs. Backward writes whole arrays
   /// first: those of a layer whose gradients are final last, as the table of a TiedHead, are whole
   /// until then. With gradient_accumulation_steps, sums and gradients stay whole. After
-  /// ReplicaModel::apply, gradients of other shares are zero. Takes a few percent of a step.
+  /// ReplicaModel::apply, gradients of other shares are zero.
   bool sharded_gradients = false;
   /// Training goes on with fewer workers when some are lost, and with more when some join: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'

@@ -191,29 +191,29 @@ void Trainer<T>::start(AnyReplica& replica) {
         concat({"compile: the strategy's num_workers() times local_replicas() is ",
                 strategy_->num_replicas_in_sync(), ", but the collective of its replicas has ",
                 collective.size(), " ranks"}));
+  const bool shares_gradients = variables_.shares_updates() && strategy_->sharded_gradients();
   const CommonCall call(
       replica, "compile",
       concat({signature(), "\nmodels of the strategy: ", model_number_,
               variables_.shares_updates() ? "\nsharded updates: yes" : "",
-              strategy_->sharded_gradients() ? "\nsharded gradients: yes" : "", "\npolicy: ",
+              shares_gradients ? "\nsharded gradients: yes" : "", "\npolicy: ",
               program_.layout().policy.empty() ? "float" : program_.layout().policy}));
   const auto allocate = [&](std::size_t bytes) {
     // (Where ranks share memory, they would have each other's arrays in theirs.)
-    if (strategy_->sharded_gradients()) return paged_buffer(bytes);
+    if (shares_gradients) return paged_buffer(bytes);
     return program_.device() == nullptr ? collective.allocate(bytes) : program_.allocate(bytes);
   };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   if (leader) ++starts_;
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
   rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
-  if (!variables_.is_in_rounds() && !strategy_->sharded_gradients() &&
-      can_update_for_all(program_, replica)) {
+  if (!variables_.is_in_rounds() && !shares_gradients && can_update_for_all(program_, replica)) {
     variables_.allocate_parameters(allocate);
   } else if (leader && variables_.shares_updates()) {
     UpdateShares shares = update_shares_of(variables_, replica);
-    if (strategy_->sharded_gradients()) shares.set_with_gradients();
+    if (shares_gradients) shares.set_with_gradients();
     variables_.share_updates(std::move(shares), strategy_->worker_index());
-    if (variables_.shares().is_of_blocks() && !strategy_->sharded_gradients())
+    if (variables_.shares().is_of_blocks() && !shares_gradients)
       variables_.allocate_parameters(allocate);
   }
   if (leader && collective.can().keep_residuals && std::same_as<T, float>)
@@ -272,7 +272,7 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     }
   }
   replica.team_barrier();
-  if (strategy_->sharded_gradients()) own.release_gradients();
+  if (variables_.shares().has_gradients()) own.release_gradients();
 }
 
 template <class T>

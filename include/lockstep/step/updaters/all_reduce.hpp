@@ -6,10 +6,10 @@
 #include <span>
 #include <string_view>
 
+#include "lockstep/collectives/reduction/early_ranges.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/updater.hpp"
-#include "lockstep/collectives/reduction/early_ranges.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 

@@ -154,7 +154,7 @@ class ShardedUpdater final : public Updater<T> {
   [[nodiscard]] std::span<T> parameters() const { return parts_.variables.parameters().values(); }
   [[nodiscard]] bool is_of_blocks() const { return parts_.variables.shares().is_of_blocks(); }
 
-  // A range can be reduced beside backward: blocks always by another operation than whole arrays.
+  // Whether ranges are reduced beside backward: where the options say so, and the collective can.
   [[nodiscard]] static bool can_be_early(const Parts<T>& parts) {
     const AnyCollective& collective = parts.replica.collective();
     if (collective.overlap() != Overlap::on) return false;
