@@ -29,6 +29,7 @@
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/lora.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/swiglu.hpp"
@@ -56,7 +57,7 @@ using GptBlock =
 using Gpt = ls::Sequential<
     ls::Input<positions>,
     ls::TiedHead<ls::Embedding<vocabulary, width>, ls::PositionEmbedding<positions + 3>,
-                 ls::SpatialDropout1D<0.2>, ls::Repeat<3, GptBlock>, Norm>>;
+                 ls::SpatialDropout1D<0.2>, ls::Repeat<3, ls::Recompute<GptBlock>>, Norm>>;
 
 // Llama's, and Mistral's with a window.
 template <std::size_t Positions, std::size_t Window>

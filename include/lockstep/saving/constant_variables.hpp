@@ -5,7 +5,7 @@
 
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/model/load_weights_options.hpp"
+#include "lockstep/model/model.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/step/program.hpp"
 

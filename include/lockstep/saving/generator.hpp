@@ -18,7 +18,6 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/layer_info.hpp"
-#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/decoding.hpp"
 #include "lockstep/saving/constant_variables.hpp"
@@ -138,7 +137,7 @@ inline constexpr bool ends_with_softmax = [] {
 ///
 /// Layers: what is applied to each token, Embedding, PositionEmbedding, MultiHeadAttention and
 /// GroupQueryAttention with use_causal_mask, LSTM, GRU and SimpleRNN with return_sequences, the
-/// containers Sequential, Residual, Parallel, Repeat, TiedHead and Frozen, and a layer of your own
+/// containers Sequential, Residual, Parallel, Repeat, Recompute, TiedHead and Frozen, and a layer of your own
 /// with `decode` (see DecodingLayer). Others are refused by the compiler.
 ///
 /// Memory: of a text, for each attention 2 * heads of keys and values * their features * P numbers,
