@@ -122,7 +122,8 @@ def make_step(name, variant, wrap=lambda model: model):
     model = wrap(model)
 
     def loss_of(batch, labels):
-        return F.cross_entropy(model(batch), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=variant == "autocast"):
+            return F.cross_entropy(model(batch), labels)
 
     if variant == "compile":
         loss_of = torch.compile(loss_of)

@@ -3,7 +3,7 @@
 
 Prints a CSV line for each repetition: "step/MODEL/THREADS","VARIANT",milliseconds; of processor
 time with one thread, which other programs disturb little. Variants: eager, channels_last, compile
-(torch.compile, which needs a C++ compiler).
+(torch.compile, which needs a C++ compiler); not by default autocast (torch.autocast with bfloat16).
 
 The environment should keep glibc from giving freed buffers back to the system in each step
 (compare.sh does so): page faults cost PyTorch up to half of its time.
@@ -50,7 +50,8 @@ def make_step(name, variant, wrap=lambda model: model):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, fused=True)
 
     def loss_of(batch, labels):
-        return loss_function(model(batch), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=variant == "autocast"):
+            return loss_function(model(batch), labels)
 
     if variant == "compile":
         loss_of = torch.compile(loss_of)

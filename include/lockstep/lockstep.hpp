@@ -49,13 +49,20 @@ template <class... Named>
 struct Inputs;  // #include <lockstep/model/inputs_outputs.hpp>
 template <class... Named>
 struct Outputs;  // #include <lockstep/model/inputs_outputs.hpp>
+
+struct MixedBFloat16;  // #include <lockstep/network/mixed_precision.hpp>
+template <class L>
+struct Float32;  // #include <lockstep/network/mixed_precision.hpp>
 template <class...>
 void budget(...) = delete;  // #include <lockstep/model/budget.hpp>
 template <class...>
 void largest_batch(...) = delete;      // #include <lockstep/model/budget.hpp>
+void find_batch_size(...) = delete;    // #include <lockstep/saving/batch_size.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void export_header(...) = delete;      // #include <lockstep/extra/export_header.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
+void from_tar_shards(...) = delete;    // #include <lockstep/datasets/tar_shards.hpp>
+void from_tar_images(...) = delete;    // #include <lockstep/datasets/tar_shards.hpp>
 void from_tfrecords(...) = delete;     // #include <lockstep/extra/records.hpp>
 void from_fixed_length_records(...) =
     delete;  // #include <lockstep/datasets/fixed_length_records.hpp>

@@ -10,5 +10,6 @@
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/shared.hpp"
 #include "lockstep/network/swiglu.hpp"
 #include "lockstep/network/tied_head.hpp"

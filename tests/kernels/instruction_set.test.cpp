@@ -10,13 +10,13 @@ namespace kernels = lockstep::kernels;
 
 TEST_CASE("instruction sets: names") {
   for (const ls::InstructionSet level :
-       {ls::InstructionSet::baseline, ls::InstructionSet::avx2, ls::InstructionSet::avx512})
+       {ls::InstructionSet::baseline, ls::InstructionSet::avx2, ls::InstructionSet::avx512,
+        ls::InstructionSet::avx512_bf16})
     CHECK(kernels::parse_instruction_set(ls::to_string(level), "here") == level);
   CHECK_THROWS_WITH_AS(
       (void)kernels::parse_instruction_set("sse9", "the environment variable LOCKSTEP_MAX_ISA"),
       "the environment variable LOCKSTEP_MAX_ISA is 'sse9', which is no instruction set; use "
-      "baseline, avx2 "
-      "or avx512",
+      "baseline, avx2, avx512 or avx512_bf16",
       ls::ConfigurationError);
 }
 

@@ -81,6 +81,7 @@ typename detail::KernelResult<F>::Type dispatch(const F& f) {
 #if defined(__x86_64__)
   switch (instruction_set()) {
     case InstructionSet::avx512:
+    case InstructionSet::avx512_bf16:
       return detail::run_avx512(f);
     case InstructionSet::avx2:
       return detail::run_avx2(f);

@@ -17,10 +17,12 @@ enum class InstructionSet : int {
   baseline = 0,
   avx2 = 1,    ///< AVX2 and FMA: x86-64-v3
   avx512 = 2,  ///< AVX-512 F, BW, DQ, VL: x86-64-v4
+  /// the same with AVX512_BF16, for products of bfloat16: all others have the bits of avx512
+  avx512_bf16 = 3,
 };
 
 [[nodiscard]] constexpr std::string_view to_string(InstructionSet level) noexcept {
-  constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
+  constexpr std::string_view names[] = {"baseline", "avx2", "avx512", "avx512_bf16"};
   const auto index = static_cast<std::size_t>(level);
   return index < std::size(names) ? names[index] : "an unknown level";
 }
@@ -45,7 +47,7 @@ struct Avx2 {
   static constexpr std::size_t registers = 16;
 };
 
-struct Avx512 {
+struct Avx512 {  // avx512_bf16 has no tag: see bfloat16_product.hpp
   static constexpr InstructionSet level = InstructionSet::avx512;
   static constexpr std::size_t vector_bytes = 64;
   static constexpr std::size_t registers = 32;
@@ -58,9 +60,9 @@ struct Avx512 {
 [[nodiscard]] InstructionSet parse_instruction_set(std::string_view text, std::string_view source);
 
 /// The level that kernels use from now on: at first the highest that this machine has, at most the
-/// environment's LOCKSTEP_MAX_ISA=baseline|avx2|avx512, which is read once. Throws
-/// ConfigurationError when that names no level, at the first call; a program that wants the message
-/// early calls this early.
+/// environment's LOCKSTEP_MAX_ISA=baseline|avx2|avx512|avx512_bf16, which is read once.
+/// Throws ConfigurationError when that names no level, at the first call; a program that wants the
+/// message early calls this early.
 [[nodiscard]] InstructionSet instruction_set();
 
 /// Sets the level for the whole process: ranks agree on the lowest in the handshake, and tests

@@ -14,7 +14,8 @@ LOCKSTEP_INLINE InstructionSet supported_instruction_set() noexcept {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return InstructionSet::avx512;
+    return __builtin_cpu_supports("avx512bf16") ? InstructionSet::avx512_bf16
+                                                : InstructionSet::avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::avx2;
 #endif
   return InstructionSet::baseline;
@@ -22,11 +23,12 @@ LOCKSTEP_INLINE InstructionSet supported_instruction_set() noexcept {
 
 LOCKSTEP_INLINE InstructionSet parse_instruction_set(std::string_view text,
                                                      std::string_view source) {
-  for (const InstructionSet level :
-       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512})
+  for (const InstructionSet level : {InstructionSet::baseline, InstructionSet::avx2,
+                                     InstructionSet::avx512, InstructionSet::avx512_bf16})
     if (text == to_string(level)) return level;
   throw ConfigurationError(std::string(source) + " is '" + std::string(text) +
-                           "', which is no instruction set; use baseline, avx2 or avx512");
+                           "', which is no instruction set; use baseline, avx2, avx512 or "
+                           "avx512_bf16");
 }
 
 namespace detail {

@@ -289,11 +289,24 @@ struct PackRows {
   }
 };
 
+/// See multiply_blocks.
+template <class T>
+using ProductFunction = void (*)(const Target<T>&, const T* a, const T* b, std::size_t inner,
+                                 const Steps&, const Onto<T>&, Finish<T>);
+
+/// What multiply_blocks and multiply_parts call on this thread instead of what they do; null:
+/// nothing. (Set by a scope: see bfloat16.hpp. So kernels need no second form for operands of
+/// another precision, and a program without them has none of their code.)
+template <class T>
+inline constinit thread_local ProductFunction<T> product_instead = nullptr;
+
 /// target = finish(onto + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
 /// elements. What follows A, B and C in memory is fetched ahead where it comes next.
 template <class T>
 void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_t inner,
                      const Steps& steps, const Onto<T>& first_onto, Finish<T> finish) {
+  if (const ProductFunction<T> instead = product_instead<T>; instead != nullptr)
+    return instead(target, a, b, inner, steps, first_onto, finish);
   const auto ahead = [](const T* from, std::size_t count, std::size_t rows, std::size_t step) {
     const bool one_run = count == step && rows > 0;
     return Ahead{reinterpret_cast<const char*>(from), count * (one_run ? rows : 1) * sizeof(T),
@@ -370,6 +383,8 @@ void multiply_onto(const Target<T>& target, const T* a, const T* b, std::size_t 
 template <class T>
 void multiply_parts(const Target<T>& target, const T* a, const T* b, std::size_t inner,
                     const Steps& steps, bool adds = false) {
+  if (const ProductFunction<T> instead = product_instead<T>; instead != nullptr)
+    return instead(target, a, b, inner, steps, {.sums = adds}, {});
   std::size_t k = 0;
   do {
     const std::size_t count = std::min(inner_block, inner - k);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "lockstep/collectives/reduction/early_ranges.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
@@ -20,7 +21,6 @@
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/batch_memory.hpp"
-#include "lockstep/collectives/reduction/early_ranges.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 

@@ -714,7 +714,8 @@ template <class Net, class T, Strategy S, class Begin, class LossType, class Opt
 auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, LossType loss,
                  OptimizerType optimizer, Metrics... metrics) {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
-                "lockstep: compile<Net, T>: the type of all arrays is float or double");
+                "lockstep: compile<Net, T>: the type of all arrays is float or double, or T is a "
+                "policy: MixedBFloat16 of lockstep/network/mixed_precision.hpp");
 #if defined(LOCKSTEP_COMPILED) && !defined(LOCKSTEP_DOUBLE)
   static_assert(!std::same_as<T, double>,
                 "lockstep: compile<Net, double>: the library holds float alone; in CMake, link "
@@ -743,12 +744,26 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
   }
 }
 
-/// The same with a loss, an optimizer and metrics, or without some of them.
-template <class Net, class T, class S, class Begin, class... Parts>
+/// What the model is made of: of a policy, the network under it, and its scalar type.
+template <class Net, class T>
+struct UnderPolicy {
+  using Network = Net;
+  using Scalar = T;
+};
+template <class Net, class T>
+  requires requires { typename T::template Network<Net>; }
+struct UnderPolicy<Net, T> {
+  using Network = typename T::template Network<Net>;
+  using Scalar = typename T::Scalar;
+};
+
+/// The same with a loss, an optimizer and metrics, or without some of them. T may be a policy.
+template <class Net, class Type, class S, class Begin, class... Parts>
 auto compile_and(StrategyOf<S> strategy, CompileOptions options, Begin begin, Parts... parts) {
+  using T = typename UnderPolicy<Net, Type>::Scalar;
   const auto with = [&]<class... All>(All... all) {
-    return compile_all<Net, T, S>(std::move(strategy), options, std::move(begin),
-                                  std::move(all)...);
+    return compile_all<typename UnderPolicy<Net, Type>::Network, T, S>(
+        std::move(strategy), options, std::move(begin), std::move(all)...);
   };
   if constexpr (sizeof...(Parts) == 0)
     return with(NoLoss{}, NoOptimizer{});
@@ -768,8 +783,9 @@ concept CompileParts =
 }  // namespace detail
 
 /// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of
-/// all arrays. Waits for the other workers, checks that they run the same program
-/// (ConfigurationError names the difference), and starts from the chief's seed and variables.
+/// all arrays, or a policy: MixedBFloat16 (network/mixed_precision.hpp). Waits for the other
+/// workers, checks that they run the same program (ConfigurationError names the difference), and
+/// starts from the chief's seed and variables.
 ///
 /// Without a strategy, the model trains on one device. For prediction alone it needs neither loss
 /// nor optimizer, and for a program's loop no loss, if its steps are given one:

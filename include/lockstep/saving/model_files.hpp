@@ -112,9 +112,21 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
 template <class T>
 void restore(Trainer<T>& trainer, const TrainingState& saved);
 
+// For what trains a model and puts it back as it was; all workers call them.
+/// The whole state, on the chief.
+template <class T>
+std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call);
+/// Restores what the chief has kept. `call` names the call, and lives as long as the program.
+template <class T>
+void put_back_state(Trainer<T>& trainer, const char* call, std::vector<std::byte> kept);
+/// That of the chief, on all workers.
+template <class T>
+double chiefs_number(const Trainer<T>& trainer, const char* call, double number);
+
 template <class Model>
 struct ModelFiles {
   static auto& trainer(const Model& model) { return *model.trainer_; }
+  static const auto& optimizer(const Model& model) { return model.compiled_.optimizer(); }
 
   static void save(const Model& model, const std::string& path) {
     detail::save(*model.trainer_, path);

@@ -451,6 +451,30 @@ void load(Trainer<T>& trainer, const std::string& path) {
   naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
 }
 
+template <class T>
+std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call) {
+  trainer.check_variables_are_here(call);
+  const AllSlots<T> all_slots(trainer);
+  if (!trainer.strategy().is_chief()) return {};
+  return encode_checkpoint(save_state(trainer));
+}
+
+template <class T>
+void put_back_state(Trainer<T>& trainer, const char* call, std::vector<std::byte> kept) {
+  const std::vector<std::byte> bytes = contents_from_chief(
+      trainer.strategy(), {.name = call, .arguments = {}}, {.bytes = std::move(kept)});
+  restore(trainer, decode_checkpoint(bytes));
+}
+
+template <class T>
+double chiefs_number(const Trainer<T>& trainer, const char* call, double number) {
+  const auto mine = std::as_bytes(std::span(&number, 1));
+  const std::vector<std::byte> bytes = contents_from_chief(
+      trainer.strategy(), {.name = call, .arguments = {}}, {.bytes = {mine.begin(), mine.end()}});
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
 /// Where Keras's files have a model's variables; empty unless `path` is one of them.
 template <class T>
 KerasLayout layout_for(const Trainer<T>& trainer, const std::string& path) {
@@ -583,4 +607,8 @@ LOCKSTEP_INSTANCE(void load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&)
 LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&,
                                              const LoadWeightsOptions&));
 LOCKSTEP_INSTANCE(void restore(Trainer<LOCKSTEP_REAL>&, const TrainingState&));
+LOCKSTEP_INSTANCE(std::vector<std::byte> state_to_keep(const Trainer<LOCKSTEP_REAL>&, const char*));
+LOCKSTEP_INSTANCE(void put_back_state(Trainer<LOCKSTEP_REAL>&, const char*,
+                                      std::vector<std::byte>));
+LOCKSTEP_INSTANCE(double chiefs_number(const Trainer<LOCKSTEP_REAL>&, const char*, double));
 }}}  // namespace lockstep::detail

@@ -28,6 +28,7 @@
 #include "lockstep/datasets/mapped_file.ipp"
 #include "lockstep/datasets/npy.ipp"
 #include "lockstep/datasets/synthetic_digits.ipp"
+#include "lockstep/datasets/tar_shards.ipp"
 #include "lockstep/datasets/text_lines.ipp"
 #include "lockstep/datasets/token_shard.ipp"
 #include "lockstep/extra/records/example.ipp"

@@ -10,6 +10,7 @@
 #include "lockstep/collectives/reduction/combine.ipp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/kernels/attention.hpp"
+#include "lockstep/kernels/bfloat16.ipp"
 #include "lockstep/kernels/bilinear.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/convolution.hpp"

@@ -1,6 +1,7 @@
 // The training step, the loops, and saving.
 #define LOCKSTEP_SOURCE 1
 
+#include "lockstep/saving/batch_size.ipp"
 #include "lockstep/saving/checkpoint.ipp"
 #include "lockstep/saving/constant_variables.ipp"
 #include "lockstep/saving/generator.ipp"

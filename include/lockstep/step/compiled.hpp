@@ -57,7 +57,8 @@ class Compiled final : public Program<T> {
                              .has_several_losses = detail::has_parts<LossType>,
                              .positions = positions_of<Out>},
                     .layers = layers(),
-                    .device = device_of_net()}),
+                    .device = device_of_net(),
+                    .policy = policy()}),
         loss_(std::move(loss_function)),
         optimizer_(std::move(optimizer_settings)),
         metrics_(std::move(metric_list)) {
@@ -184,6 +185,7 @@ class Compiled final : public Program<T> {
     return detail::update_rules(optimizer_, Net::template variable_names<In>(),
                                 this->layout().variables);
   }
+  [[nodiscard]] const OptimizerType& optimizer() const noexcept { return optimizer_; }
   void keras_slots(KerasSlots& list) const override {
     if constexpr (requires { optimizer_.keras_slots(list); }) {
       list.optimizer = OptimizerType::name;
@@ -203,6 +205,12 @@ class Compiled final : public Program<T> {
       return &Net::device();
     else
       return nullptr;
+  }
+  static constexpr std::string_view policy() {
+    if constexpr (requires { Net::policy; })
+      return Net::policy;
+    else
+      return {};
   }
   static constexpr std::string_view target_advice() {
     if constexpr (requires { LossType::target_advice; })

@@ -61,6 +61,7 @@ class Program {
     DataSizes data{};
     std::span<const LayerInfo> layers{};  ///< empty where the network does not tell
     ComputeDevice* device = nullptr;      ///< see device()
+    std::string_view policy{};            ///< of precision; no part of what is saved
   };
   /// Calls f(position, y) for the outputs of the layers.
   using EachOutput = FunctionRef<void(std::size_t, const TensorView<const T>&)>;

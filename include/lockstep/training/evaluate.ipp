@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -144,14 +145,14 @@ class LayerMoments {
 
   /// For one forward pass.
   [[nodiscard]] MomentSink sink() {
-    seen_ = 0;
+    seen_.clear();
     return {this, [](void* self, const InputMoments& moments) {
               static_cast<LayerMoments*>(self)->take(moments);
             }};
   }
 
   /// Whether the last forward pass has reached that layer.
-  [[nodiscard]] bool exists() const noexcept { return seen_ > number_; }
+  [[nodiscard]] bool exists() const noexcept { return seen_.size() > number_; }
   [[nodiscard]] double count() const noexcept { return count_; }
 
   /// Combines the moments of all ranks: first the mean, and then the deviations from it, so that
@@ -182,7 +183,11 @@ class LayerMoments {
 
  private:
   void take(const InputMoments& batch) {
-    if (seen_++ != number_) return;
+    // (A layer that Shared uses several times has the moments of all its inputs.)
+    const auto layer = std::find(seen_.begin(), seen_.end(), batch.mean_variable);
+    const auto number = static_cast<std::size_t>(layer - seen_.begin());
+    if (layer == seen_.end()) seen_.push_back(batch.mean_variable);
+    if (number != number_) return;
     mean_.resize(batch.mean.size());
     squares_.resize(batch.mean.size());
     mean_variable_ = batch.mean_variable;
@@ -198,7 +203,7 @@ class LayerMoments {
   }
 
   std::size_t number_;
-  std::size_t seen_ = 0;
+  std::vector<const void*> seen_;  ///< the layers of this forward, by a variable of theirs
   double count_ = 0;
   std::vector<double> mean_, squares_;
   void* mean_variable_ = nullptr;

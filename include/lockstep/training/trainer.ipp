@@ -191,10 +191,12 @@ void Trainer<T>::start(AnyReplica& replica) {
         concat({"compile: the strategy's num_workers() times local_replicas() is ",
                 strategy_->num_replicas_in_sync(), ", but the collective of its replicas has ",
                 collective.size(), " ranks"}));
-  const CommonCall call(replica, "compile",
-                        concat({signature(), "\nmodels of the strategy: ", model_number_,
-                                variables_.shares_updates() ? "\nsharded updates: yes" : "",
-                                strategy_->sharded_gradients() ? "\nsharded gradients: yes" : ""}));
+  const CommonCall call(
+      replica, "compile",
+      concat({signature(), "\nmodels of the strategy: ", model_number_,
+              variables_.shares_updates() ? "\nsharded updates: yes" : "",
+              strategy_->sharded_gradients() ? "\nsharded gradients: yes" : "", "\npolicy: ",
+              program_.layout().policy.empty() ? "float" : program_.layout().policy}));
   const auto allocate = [&](std::size_t bytes) {
     // (Where ranks share memory, they would have each other's arrays in theirs.)
     if (strategy_->sharded_gradients()) return paged_buffer(bytes);

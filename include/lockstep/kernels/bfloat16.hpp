@@ -1,0 +1,59 @@
+// Numbers rounded to bfloat16, and products of them.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/product.hpp"
+
+// A bfloat16 is the upper half of a float (core/half.hpp). Arrays stay float here; what is rounded
+// is their values, to the nearest, ties to even.
+//
+// A product takes its operands rounded, and adds up in float: for each pair of summands the second
+// of them first, as VDPBF16PS does. Where there is no such instruction (InstructionSet below
+// avx512_bf16), the kernels of float do the same: bits then differ only where a number is below
+// 2^-126, which the instruction takes for zero. (Products of two are exact in float, so that it
+// makes no difference whether an addition is fused with them.)
+
+namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
+
+/// to = from, rounded. Both may be one array; NaN stays NaN.
+void round_to_bfloat16(std::size_t n, const float* from, float* to);
+
+/// multiply_blocks of rounded operands.
+void multiply_bfloat16(const Target<float>& target, const float* a, const float* b,
+                       std::size_t inner, const Steps& steps, const Onto<float>& onto,
+                       Finish<float> finish);
+
+/// While it lives, multiply_blocks and multiply_parts of float on this thread take their operands
+/// rounded.
+class BFloat16Products {
+ public:
+  BFloat16Products() noexcept : before_(product_instead<float>) {
+    product_instead<float> = multiply_bfloat16;
+  }
+  ~BFloat16Products() { product_instead<float> = before_; }
+  BFloat16Products(const BFloat16Products&) = delete;
+  BFloat16Products& operator=(const BFloat16Products&) = delete;
+
+ private:
+  ProductFunction<float> before_;
+};
+
+/// While it lives, they do not, whatever is around it.
+class Float32Products {
+ public:
+  Float32Products() noexcept : before_(product_instead<float>) { product_instead<float> = nullptr; }
+  ~Float32Products() { product_instead<float> = before_; }
+  Float32Products(const Float32Products&) = delete;
+  Float32Products& operator=(const Float32Products&) = delete;
+
+ private:
+  ProductFunction<float> before_;
+};
+
+}}}  // namespace lockstep::kernels
+
+#if !defined(LOCKSTEP_COMPILED)
+#include "lockstep/kernels/bfloat16.ipp"
+#endif

@@ -1,0 +1,281 @@
+// MixedBFloat16: a policy of precision, as an argument of compile; Float32: a layer without it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/bfloat16.hpp"
+#include "lockstep/layers/activation_function.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/network/frozen.hpp"
+#include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/layer_place.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/repeat.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "lockstep/network/tied_head.hpp"
+
+namespace lockstep { inline namespace LOCKSTEP_ABI {
+
+/// L (a layer or a container), which computes in float32 whatever the policy of the model; without
+/// a policy (MixedBFloat16) it is L. For a last layer that makes probabilities, as Keras's guides
+/// advise:
+/// @code
+/// using Net = Sequential<Input<784>, Dense<512, ReLU>, Float32<Dense<10, Softmax>>>;
+/// @endcode
+/// Use: `Float32<Dense<10>>`: Shape<20> -> Shape<10>; kernel (20, 10), bias (10). Keras:
+/// `dtype="float32"`.
+template <class L>
+struct Float32 : L {};
+
+namespace detail {
+
+/// What a layer does with precision where the policy is MixedBFloat16. All but `unchanged` round
+/// the gradient of their input.
+enum class Precision : unsigned char {
+  unchanged,  ///< it moves numbers, and computes none
+  float32,    ///< nothing else
+  output,     ///< it computes in float and rounds its output
+  products,   ///< it rounds its output, too, and its products round what they multiply
+  operands,   ///< it also reads input, variables and gradient of the output rounded
+};
+
+/// By name, so that none of the layers is included.
+consteval Precision precision_of(std::string_view name) {
+  constexpr std::string_view unchanged[] = {"slice",
+                                            "to_sequence",
+                                            "permute",
+                                            "repeat_vector",
+                                            "masking",
+                                            "identity",
+                                            "cropping1d",
+                                            "cropping2d",
+                                            "zero_padding1d",
+                                            "zero_padding2d",
+                                            "activity_regularization"};
+  // They look numbers up or normalise, with variables of float, as those of Keras do.
+  constexpr std::string_view output[] = {
+      "embedding",         "position_embedding",  "normalization",       "layer_normalization",
+      "rms_normalization", "group_normalization", "batch_normalization", "unit_normalization"};
+  // Their kernels are read by kernels::multiply alone, which rounds as it packs; it adds biases as
+  // they are.
+  constexpr std::string_view products[] = {"dense", "multi_head_attention"};
+  if (std::ranges::find(unchanged, name) != std::end(unchanged)) return Precision::unchanged;
+  if (std::ranges::find(output, name) != std::end(output)) return Precision::output;
+  if (std::ranges::find(products, name) != std::end(products)) return Precision::products;
+  return Precision::operands;
+}
+
+template <class T>
+void round_tensor(const TensorView<T>& view) {
+  kernels::round_to_bfloat16(view.features() * view.stride(), view.data(), view.data());
+}
+
+template <class L, Precision P>
+struct Rounded;
+
+/// Fuses with an activation after it where L does.
+template <class L, Precision P>
+struct RoundedFusible : L {};
+template <FusibleLayer L, Precision P>
+  requires(P == Precision::products || P == Precision::operands)
+struct RoundedFusible<L, P> : L {
+  template <class Function>
+    requires requires { typename L::template WithActivation<Function>; }
+  using WithActivation = Rounded<typename L::template WithActivation<Function>, P>;
+  using OutputActivation = typename L::OutputActivation;
+  using Preactivation = Rounded<typename L::Preactivation, P>;
+};
+
+/// L as MixedBFloat16 has it: P says how. (Names, shapes, variables and options are those of L.)
+template <class L, Precision P>
+struct Rounded : RoundedFusible<L, P> {
+  using AnnouncesGradients = std::conditional_t<AnnouncingLayer<L>, Rounded, void>;
+
+  /// What L needs, and behind it what is rounded for L.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t size) {
+    std::size_t elements = copied<In>(rows<In>(size));
+    if constexpr (requires { L::template temporary<In>(size); })
+      elements += padded_batch(L::template temporary<In>(size));
+    return elements;
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    static_assert(std::is_same_v<T, float>, "lockstep: MixedBFloat16 is for float");
+    ForwardPass<T> own = pass;
+    Copies<In> copies;
+    if constexpr (copies_operands<In>) {
+      copies.take(pass.weights, pass.x, pass.temporary.data());
+      own.weights = copies.weights;
+      own.x = copies.x;
+      own.temporary = pass.temporary.subspan(copied<In>(pass.x.stride()));
+    }
+    {
+      const Scope scope;
+      L::template forward<In, T>(own);
+    }
+    if constexpr (P != Precision::float32) round_tensor(pass.y);
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward<In, T>(own); });
+    if (!pass.dx.empty()) round_tensor(pass.dx);
+  }
+
+  template <class In, class T>
+    requires requires(const BackwardPass<T>& pass) { L::template backward_weights<In, T>(pass); }
+  static void backward_weights(const BackwardPass<T>& pass) {
+    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward_weights<In, T>(own); });
+  }
+
+  template <class In, class T>
+    requires requires(const BackwardPass<T>& pass) { L::template backward_input<In, T>(pass); }
+  static void backward_input(const BackwardPass<T>& pass) {
+    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward_input<In, T>(own); });
+    round_tensor(pass.dx);
+  }
+
+  /// (Predictor computes a few samples as many.)
+  template <class In, class T>
+  static void forward_few(const FewSamplesPass<T>& pass) = delete;
+
+ private:
+  using Scope = std::conditional_t<P == Precision::products || P == Precision::operands,
+                                   kernels::BFloat16Products, kernels::Float32Products>;
+
+  template <class In>
+  static constexpr bool copies_operands =
+      P == Precision::operands && !variables_of<L, In>().empty();
+
+  /// The stride of x, from what scratch and temporary are given.
+  template <class In>
+  static constexpr std::size_t rows(std::size_t size) {
+    return SequenceLayer<L> ? tensor_size<In>.stride(size) : size;
+  }
+  template <class In>
+  static constexpr std::size_t copied(std::size_t stride) {
+    std::size_t elements = 0;
+    if constexpr (copies_operands<In>) {
+      for (const Variable& variable : variables_of<L, In>())
+        elements += padded_batch(variable.size());
+      elements += tensor_size<In>.features * stride;
+    }
+    return elements;
+  }
+
+  /// Rounded variables and input.
+  template <class In>
+  struct Copies {
+    std::array<std::span<float>, variables_of<L, In>().size()> weights{};
+    TensorView<const float> x{};
+
+    void take(Slices<float> from, const TensorView<const float>& input, float* to) {
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        kernels::round_to_bfloat16(from[i].size(), from[i].data(), to);
+        weights[i] = {to, from[i].size()};
+        to += padded_batch(from[i].size());
+      }
+      kernels::round_to_bfloat16(input.features() * input.stride(), input.data(), to);
+      x = {to, input.samples(), input.features(), input.stride()};
+    }
+  };
+
+  template <class In, class F>
+  static void run(const BackwardPass<float>& pass, const F& f) {
+    BackwardPass<float> own = pass;
+    Copies<In> copies;
+    if constexpr (copies_operands<In>) {
+      copies.take(pass.weights, pass.x, pass.temporary.data());
+      own.weights = copies.weights;
+      own.x = copies.x;
+      own.temporary = pass.temporary.subspan(copied<In>(pass.x.stride()));
+      round_tensor(pass.dy);
+    }
+    const Scope scope;
+    f(own);
+  }
+};
+
+template <class L, Precision P>
+inline constexpr bool ends_linearly<Rounded<L, P>> = ends_linearly<L>;
+
+/// L where the policy is MixedBFloat16.
+template <class L>
+struct WithBFloat16 {
+  static constexpr Precision precision = precision_of(L::name);
+  using Type =
+      std::conditional_t<AliasingLayer<L> || is_input<L> || precision == Precision::unchanged, L,
+                         Rounded<L, precision>>;
+};
+template <class L>
+struct WithBFloat16<Float32<L>> {
+  using Type = Rounded<L, Precision::float32>;
+};
+template <class... Layers>
+struct WithBFloat16<Sequential<Layers...>> {
+  using Type = Sequential<typename WithBFloat16<Layers>::Type...>;
+};
+template <std::size_t Times, class L>
+struct WithBFloat16<Repeat<Times, L>> {
+  using Type = Repeat<Times, typename WithBFloat16<L>::Type>;
+};
+template <class L>
+struct WithBFloat16<Frozen<L>> {
+  using Type = Frozen<typename WithBFloat16<L>::Type>;
+};
+template <class... Layers>
+struct WithBFloat16<Residual<Layers...>> {
+  using Type = Rounded<Residual<typename WithBFloat16<Layers>::Type...>, Precision::output>;
+};
+template <class Merge, class... Branches>
+struct WithBFloat16<Parallel<Merge, Branches...>> {
+  using Type =
+      Rounded<Parallel<Merge, typename WithBFloat16<Branches>::Type...>, Precision::output>;
+};
+/// (Its table is read as an Embedding's, and rounded in the products of the head.)
+template <class EmbeddingLayer, class... Layers>
+struct WithBFloat16<TiedHead<EmbeddingLayer, Layers...>> {
+  using Type = Rounded<TiedHead<EmbeddingLayer, typename WithBFloat16<Layers>::Type...>,
+                       Precision::products>;
+};
+
+/// A whole model, which says its policy to the other ranks.
+template <class Net>
+struct UnderBFloat16 : WithBFloat16<Net>::Type {
+  static constexpr std::string_view policy = "mixed_bfloat16";
+};
+template <class Net>
+inline constexpr bool ends_linearly<UnderBFloat16<Net>> =
+    ends_linearly<typename WithBFloat16<Net>::Type>;
+
+}  // namespace detail
+
+/// Keras's policy "mixed_bfloat16": layers compute with numbers of bfloat16, and add up in float;
+/// variables, their gradients, the optimizer, losses and metrics are float, so that files are the
+/// same and fit models of either kind. No loss needs scaling, as bfloat16 has float's range.
+/// @code
+/// auto model = compile<Net, MixedBFloat16>(strategy, loss, optimizer, metrics...);
+/// @endcode
+/// A layer reads its input and its kernel rounded to bfloat16, and its output and the gradient of
+/// its input are rounded. Embeddings and normalisation compute in float, as in Keras, and round
+/// their output; so do activations, pooling and softmax, also that of attention. A layer of the
+/// program's own reads all of its variables rounded. Float32<L> takes a layer out.
+struct MixedBFloat16 {
+  using Scalar = float;
+  /// Net, as it runs under the policy.
+  template <class Net>
+  using Network = detail::UnderBFloat16<Net>;
+};
+
+}}  // namespace lockstep

@@ -1,0 +1,310 @@
+#include "lockstep/network/mixed_precision.hpp"
+
+#include <doctest/doctest.h>
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "golden/mixed_precision.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/attention.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/embedding.hpp"
+#include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/pooling.hpp"
+#include "lockstep/layers/reshaping.hpp"
+#include "lockstep/layers/rnn.hpp"
+#include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/losses/regression.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/model_files.hpp"
+#include "lockstep/strategies/mirrored.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "support/instruction_sets.hpp"
+#include "support/tcp_workers.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/worker_threads.hpp"
+
+namespace ls = lockstep;
+namespace golden = lockstep_test::golden::mixed_precision;
+using lockstep_test::for_each_bfloat16_instruction_set;
+using lockstep_test::run_workers;
+using lockstep_test::WorkerStrategy;
+
+namespace {
+
+using Mlp =
+    ls::Sequential<ls::Input<20>, ls::Dense<32, ls::ReLU>, ls::Dense<16, ls::Tanh>, ls::Dense<4>>;
+using Cnn = ls::Sequential<ls::Input<8, 8, 1>, ls::Conv2D<6, 3, ls::ReLU>, ls::MaxPooling2D<2>,
+                           ls::BatchNormalization<>, ls::Flatten, ls::Float32<ls::Dense<4>>>;
+using Norm = ls::LayerNormalization<>;
+using Attention =
+    ls::MultiHeadAttention<2, 8, ls::MultiHeadAttentionOptions{.use_causal_mask = true}>;
+using Gpt =
+    ls::Sequential<ls::Input<8>, ls::Embedding<13, 16>, ls::Residual<Norm, Attention>,
+                   ls::Residual<Norm, ls::Dense<32, ls::GELU>, ls::Dense<16>>, Norm, ls::Dense<13>>;
+
+constexpr ls::SparseCategoricalCrossentropy loss{.from_logits = true};
+
+/// As in make_golden_mixed_precision.py.
+std::uint32_t hash(std::uint32_t h) {
+  h ^= h >> 16;
+  h *= 0x85EBCA6B;
+  h ^= h >> 13;
+  h *= 0xC2B2AE35;
+  return h ^ (h >> 16);
+}
+float uniform(std::uint32_t i) { return static_cast<float>(hash(i) >> 8) * 0x1p-24F - 0.5F; }
+
+template <class Model>
+void set_weights(Model& model) {
+  auto weights = model.get_weights();
+  std::uint32_t element = 1;
+  for (auto& weight : weights)
+    for (float& value : weight.values)
+      value = weight.shape.size() == 1 ? uniform(element++) + 1 : uniform(element++) * 0.5F;
+  model.set_weights(weights);
+}
+
+struct Batch {
+  Eigen::MatrixXf x, y;
+};
+Batch batch_of(std::size_t inputs, std::uint32_t classes, bool of_ids, Eigen::Index samples = 16) {
+  Batch batch{{samples, static_cast<Eigen::Index>(inputs)},
+              {samples, of_ids ? static_cast<Eigen::Index>(inputs) : 1}};
+  std::uint32_t i = 0;
+  for (Eigen::Index row = 0; row < samples; ++row)
+    for (Eigen::Index column = 0; column < batch.x.cols(); ++column, ++i)
+      batch.x(row, column) =
+          of_ids ? static_cast<float>(hash(1'000'000 + i) % 13) : uniform(1'000'000 + i) * 2;
+  i = 0;
+  for (Eigen::Index row = 0; row < samples; ++row)
+    for (Eigen::Index column = 0; column < batch.y.cols(); ++column, ++i)
+      batch.y(row, column) = static_cast<float>(hash(2'000'000 + i) % classes);
+  return batch;
+}
+
+/// The largest relative distance to the losses of 20 steps.
+template <class Net, class Policy>
+double distance(std::span<const double> expected, double rate, std::uint32_t classes, bool of_ids) {
+  auto model = ls::compile<Net, Policy>({.seed = 1}, loss, ls::SGD{.learning_rate = rate});
+  set_weights(model);
+  const auto [x, y] = batch_of(Net::InputShape::size, classes, of_ids);
+  const ls::History history =
+      model.fit(x, y, {.batch_size = 16, .epochs = 20, .verbose = 0, .shuffle = false});
+  REQUIRE(history["loss"].size() == expected.size());
+  double worst = 0;
+  for (std::size_t step = 0; step < expected.size(); ++step)
+    worst = std::max(worst, std::abs(history["loss"][step] / expected[step] - 1));
+  return worst;
+}
+
+struct Doubled {
+  static constexpr std::string_view name = "doubled";
+  template <class In>
+  using Output = In;
+};
+
+bool is_bfloat16(float value) {
+  float result = 0;
+  ls::kernels::round_to_bfloat16(1, &value, &result);
+  return result == value;
+}
+
+template <class Net>
+std::vector<float> predictions(std::size_t inputs, bool of_ids) {
+  auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1});
+  const auto [x, y] = batch_of(inputs, 4, of_ids, 5);
+  const auto rows = model.predict(x);
+  return {rows.data(), rows.data() + rows.size()};
+}
+
+/// Values after some steps, from the strategy of one rank.
+template <class Strategy>
+std::vector<float> trained(Strategy& strategy, int batch_size = 8) {
+  auto model = ls::compile<Gpt, ls::MixedBFloat16>(strategy, {.seed = 1}, loss, ls::Adam{});
+  set_weights(model);
+  const auto [x, y] = batch_of(8, 13, true, 32);
+  model.fit(x, y, {.batch_size = batch_size, .epochs = 2, .verbose = 0, .shuffle = false});
+  std::vector<float> all;
+  for (const auto& weight : model.get_weights())
+    all.insert(all.end(), weight.values.begin(), weight.values.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("mixed precision: 20 steps have the losses of Keras with mixed_bfloat16") {
+  for_each_bfloat16_instruction_set([] {
+    using Policy = ls::MixedBFloat16;
+    CHECK(distance<Mlp, Policy>(golden::mlp_mixed_bfloat16, 0.1, 4, false) < 1e-2);
+    CHECK(distance<Cnn, Policy>(golden::cnn_mixed_bfloat16, 0.02, 4, false) < 1e-2);
+    CHECK(distance<Gpt, Policy>(golden::gpt_mixed_bfloat16, 0.1, 13, true) < 1e-2);
+  });
+  // (What makes these figures comparable.)
+  CHECK(distance<Mlp, float>(golden::mlp_float32, 0.1, 4, false) < 1e-5);
+  CHECK(distance<Cnn, float>(golden::cnn_float32, 0.02, 4, false) < 1e-4);
+  CHECK(distance<Gpt, float>(golden::gpt_float32, 0.1, 13, true) < 1e-4);
+}
+
+TEST_CASE("mixed precision: a Dense rounds its input, its kernel and its output") {
+  using Net = ls::Sequential<ls::Input<3>, ls::Dense<1>>;
+  auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1});
+  const auto set = [&](float a, float b, float c, float bias) {
+    auto weights = model.get_weights();
+    weights[0].values = {a, b, c};
+    weights[1].values = {bias};
+    model.set_weights(weights);
+  };
+  const auto predict = [&](float a, float b, float c) {
+    Eigen::MatrixXf x(1, 3);
+    x << a, b, c;
+    return model.predict(x)(0, 0);
+  };
+  for_each_bfloat16_instruction_set([&] {
+    constexpr float fine = 1 + 0x1p-10F;  // 1 when rounded
+    set(fine, 0, 0, 0);
+    CHECK(predict(1, 0, 0) == 1);
+    CHECK(predict(fine * 4, 0, 0) == 4);
+    set(0x1p7F, 1, -0x1p7F, 0);
+    CHECK(predict(1, 0x1p-7F, 1) == 0x1p-7F);  // the sum is not rounded on its way
+    set(0x1p7F, 1, 0, 0);
+    CHECK(predict(1, 0x1p-7F, 1) == 0x1p7F);  // but in the end
+    set(1, 0, 0, 0x1p-9F);
+    CHECK(predict(1, 0, 0) == 1);
+  });
+}
+
+TEST_CASE("mixed precision: what layers give is bfloat16, and float where they say so") {
+  const auto count = [](const std::vector<float>& values) {
+    std::size_t fine = 0;
+    for (const float value : values) fine += !is_bfloat16(value);
+    return fine;
+  };
+  using Recurrent = ls::Sequential<ls::Input<6, 3>, ls::ToSequence, ls::LSTM<5>>;
+  using Convolution = ls::Sequential<ls::Input<6, 6, 2>, ls::Conv2D<3, 3>, ls::Activation<ls::Tanh>,
+                                     ls::GlobalAveragePooling2D>;
+  using Tied =
+      ls::Sequential<ls::Input<8>, ls::TiedHead<ls::Embedding<13, 16>, ls::Repeat<2, Norm>>>;
+  CHECK(count(predictions<Mlp>(20, false)) == 0);
+  CHECK(count(predictions<Gpt>(8, true)) == 0);
+  CHECK(count(predictions<Tied>(8, true)) == 0);
+  CHECK(count(predictions<Recurrent>(18, false)) == 0);
+  CHECK(count(predictions<Convolution>(72, false)) == 0);
+  CHECK(count(predictions<Cnn>(64, false)) > 0);
+}
+
+TEST_CASE("mixed precision: a layer of the program's own reads rounded variables and inputs") {
+  static_assert(
+      std::is_same_v<ls::detail::WithBFloat16<ls::Reshape<2, 2>>::Type, ls::Reshape<2, 2>>);
+  static_assert(ls::detail::WithBFloat16<Doubled>::precision == ls::detail::Precision::operands);
+  // As a convolution of one pixel and one tap.
+  using Net = ls::Sequential<ls::Input<1, 1, 1>, ls::Conv2D<1, 1>, ls::Flatten>;
+  auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1});
+  auto weights = model.get_weights();
+  weights[0].values = {1 + 0x1p-10F};
+  weights[1].values = {0};
+  model.set_weights(weights);
+  Eigen::MatrixXf x(1, 1);
+  x << 3 + 0x1p-8F;
+  CHECK(model.predict(x)(0, 0) == 3);
+}
+
+TEST_CASE("mixed precision: a Dense and an Activation are one layer") {
+  using Apart = ls::Sequential<ls::Input<20>, ls::Dense<32>, ls::Activation<ls::ReLU>,
+                               ls::Dense<16>, ls::Activation<ls::Tanh>, ls::Dense<4>>;
+  CHECK(distance<Apart, ls::MixedBFloat16>(golden::mlp_mixed_bfloat16, 0.1, 4, false) < 1e-2);
+  using Mixed = ls::detail::WithBFloat16<Apart>::Type;
+  static_assert(Mixed::Chain<ls::Shape<20>>::Steps::size == 3);
+}
+
+TEST_CASE("mixed precision: threads, workers and repeated runs give equal bits") {
+  for_each_bfloat16_instruction_set([] {
+    ls::MirroredStrategy threads({.replicas = 2});
+    const std::vector<float> of_threads = trained(threads);
+    CHECK(of_threads == trained(threads));
+    const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+      if (trained(strategy) != of_threads) throw std::runtime_error("other bits");
+    });
+    for (const std::string& failure : failures) CHECK(failure == "");
+    for (const auto& of_worker : lockstep_test::on_tcp_workers<std::vector<float>>(
+             2, 1, "", [](lockstep_test::TcpStrategy& strategy) { return trained(strategy); }))
+      CHECK(of_worker == of_threads);
+    ls::OneDeviceStrategy alone;
+    const std::vector<float> of_one = trained(alone, 16);
+    REQUIRE(of_one.size() == of_threads.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < of_one.size(); ++i)
+      worst = std::max<double>(worst, std::abs(of_one[i] - of_threads[i]));
+    CHECK(worst < 1e-2);
+  });
+}
+
+TEST_CASE("mixed precision: files are those of float, and fit both") {
+  const lockstep_test::TemporaryFolder folder;
+  const std::string state = folder.path("model.ckpt"), weights = folder.path("w.npz");
+  auto mixed = ls::compile<Gpt, ls::MixedBFloat16>({.seed = 1}, loss, ls::Adam{});
+  auto plain = ls::compile<Gpt>({.seed = 2}, loss, ls::Adam{});
+  const auto [x, y] = batch_of(8, 13, true);
+  mixed.fit(x, y, {.batch_size = 8, .verbose = 0});
+  const auto same = [&] {
+    const auto a = mixed.get_weights(), b = plain.get_weights();
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (a[i].name != b[i].name || a[i].values != b[i].values) return false;
+    return true;
+  };
+  CHECK_FALSE(same());
+  bool fine = false;
+  for (const float value : mixed.get_weights()[0].values) fine = fine || !is_bfloat16(value);
+  CHECK(fine);  // variables are float
+  mixed.save(state);
+  plain.load(state);
+  CHECK(same());
+  plain.fit(x, y, {.batch_size = 8, .verbose = 0});
+  plain.save_weights(weights);
+  mixed.load_weights(weights);
+  CHECK(same());
+  CHECK(ls::compile<Gpt, ls::MixedBFloat16>({.seed = 1}).get_weights()[3].name ==
+        ls::compile<Gpt>({.seed = 1}).get_weights()[3].name);
+}
+
+TEST_CASE("mixed precision: a resumed run has the bits of one that was not interrupted") {
+  const lockstep_test::TemporaryFolder folder;
+  const auto [x, y] = batch_of(20, 4, false);
+  const auto compile = [] {
+    return ls::compile<Mlp, ls::MixedBFloat16>({.seed = 1}, loss, ls::Adam{});
+  };
+  auto whole = compile(), first = compile(), second = compile();
+  whole.fit(x, y, {.batch_size = 8, .epochs = 4, .verbose = 0, .shuffle = false});
+  first.fit(x, y, {.batch_size = 8, .epochs = 2, .verbose = 0, .shuffle = false});
+  first.save(folder.path("half"));
+  second.load(folder.path("half"));
+  second.fit(x, y, {.batch_size = 8, .epochs = 2, .verbose = 0, .shuffle = false});
+  for (std::size_t i = 0; i < 6; ++i)
+    CHECK(whole.get_weights()[i].values == second.get_weights()[i].values);
+}
+
+TEST_CASE("mixed precision: ranks of two policies refuse each other") {
+  const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+    if (strategy.worker_index() == 0)
+      (void)ls::compile<Mlp>(strategy, {.seed = 1});
+    else
+      (void)ls::compile<Mlp, ls::MixedBFloat16>(strategy, {.seed = 1});
+  });
+  for (const std::string& failure : failures)
+    CHECK(failure.find("mixed_bfloat16") != std::string::npos);
+}
