@@ -82,18 +82,18 @@ void measure(const std::string& folder, std::size_t count, int runs) {
 
     Clock::time_point first;  // from the first new token on
     std::size_t seen = 0;
-    (void)generator.generate(prompt, {.max_new_tokens = count, .on_token = [&](auto, auto) {
-                                        if (seen++ == 0) first = Clock::now();
-                                        return true;
-                                      }});
+    generator.generate(prompt, {.max_new_tokens = count, .on_token = [&](auto, auto) {
+                                  if (seen++ == 0) first = Clock::now();
+                                  return true;
+                                }});
     tokens.push_back(static_cast<double>(count - 1) / seconds_since(first));
 
     const std::vector<std::vector<std::uint32_t>> prompts(16, prompt);
     seen = 0;
-    (void)generator.generate(prompts, {.max_new_tokens = count / 4, .on_token = [&](auto, auto) {
-                                         if (seen++ == 0) first = Clock::now();
-                                         return true;
-                                       }});
+    generator.generate(prompts, {.max_new_tokens = count / 4, .on_token = [&](auto, auto) {
+                                   if (seen++ == 0) first = Clock::now();
+                                   return true;
+                                 }});
     batches.push_back(static_cast<double>(16 * (count / 4 - 1)) / seconds_since(first));
 
     std::vector<float> x(positions), y(positions * vocabulary);

@@ -4,7 +4,7 @@
 #include <lockstep/layers/attention.hpp>
 #include <lockstep/layers/embedding.hpp>
 #include <lockstep/layers/layer_normalization.hpp>
-#include <lockstep/model/load_weights_options.hpp>
+#include <lockstep/model/model.hpp>
 #include <lockstep/network/parallel.hpp>
 #include <lockstep/network/repeat.hpp>
 #include <lockstep/network/swiglu.hpp>

@@ -40,6 +40,10 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
+template <class... Layers>
+  requires each_layer_has_its_angle_brackets<Layers...>
+struct Recompute;
+
 /// Some tokens of one text, one after the other.
 template <class T>
 struct DecodedText {
@@ -754,6 +758,11 @@ struct Decoding<ActivatedResidual<Function, Layers...>, In, T>
   }
 };
 
+template <class... Layers, class In, class T>
+  requires(Decoding<typename Recompute<Layers...>::Body, In, T>::can_decode)
+struct Decoding<Recompute<Layers...>, In, T>
+    : Decoding<typename Recompute<Layers...>::Body, In, T> {};
+
 /// The variables of a frozen layer are its state.
 template <class L, class In, class T>
   requires(SequenceLayer<L> && Decoding<L, In, T>::can_decode)
@@ -865,6 +874,9 @@ struct DecodingCheck<Sequential<Layers...>, In, T> {
     return check_decoding_of<In, T>(typename ChainOf<In, Layers...>::Steps{});
   }
 };
+template <class... Layers, class In, class T>
+struct DecodingCheck<Recompute<Layers...>, In, T>
+    : DecodingCheck<typename Recompute<Layers...>::Body, In, T> {};
 template <std::size_t Times, class L, class In, class T>
 struct DecodingCheck<Repeat<Times, L>, In, T> : DecodingCheck<L, In, T> {};
 template <class L, class In, class T>

@@ -137,7 +137,7 @@ inline constexpr bool ends_with_softmax = [] {
 ///
 /// Layers: what is applied to each token, Embedding, PositionEmbedding, MultiHeadAttention and
 /// GroupQueryAttention with use_causal_mask, LSTM, GRU and SimpleRNN with return_sequences, the
-/// containers Sequential, Residual, Parallel, Repeat, TiedHead and Frozen, and a layer of your own
+/// containers Sequential, Residual, Parallel, Repeat, Recompute, TiedHead and Frozen, and a layer of your own
 /// with `decode` (see DecodingLayer). Others are refused by the compiler.
 ///
 /// Memory: of a text, for each attention 2 * heads of keys and values * their features * P numbers,
@@ -199,13 +199,13 @@ class Generator {
   /// The tokens that follow the prompt. Throws ConfigurationError for an empty prompt, options that
   /// make no sense and a text that is too long; DataError for an id that is not in the vocabulary
   /// and for logits that are not finite.
-  [[nodiscard]] std::vector<std::uint32_t> generate(std::span<const std::uint32_t> prompt,
-                                                    const GenerateOptions& options = {}) const {
+  std::vector<std::uint32_t> generate(std::span<const std::uint32_t> prompt,
+                                      const GenerateOptions& options = {}) const {
     return writer_.generate({&prompt, 1}, options)[0];
   }
   /// Of several prompts, which share each pass over the weights: the texts that each would have
   /// alone, with the seed of its number, bit for bit. Prompt 0 has that of `generate`.
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> generate(
+  std::vector<std::vector<std::uint32_t>> generate(
       const std::vector<std::vector<std::uint32_t>>& prompts,
       const GenerateOptions& options = {}) const {
     const std::vector<std::span<const std::uint32_t>> spans(prompts.begin(), prompts.end());
