@@ -188,7 +188,7 @@ def main():
     site = f"http://127.0.0.1:{server.server_port}/"
     failures = []
     links = set()
-    every = sorted(p.name for p in folder.glob("*.html"))
+    every = sorted(p.name for p in folder.glob("*.html") if p.name != "doxygen_crawl.html")
     declared = [p for p in every if re.match("class|struct|concept|functions|globals|namespace", p) or "_8hpp" in p]
     pages = arguments.names or sorted(set(every) - set(declared)) + declared[::arguments.every]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

@@ -28,6 +28,7 @@ function is_file(path) {
   page = $0
   known[page] = 1
   ++pages
+  if (page == "doxygen_crawl.html") next # of newer versions, for search engines
   is_list = page ~ /^(annotated|classes|hierarchy|concepts|namespaces|files|topics|modules|pages|functions.*|namespacemembers.*)\.html$/
   while ((getline line < page) > 0) {
     rest = line
