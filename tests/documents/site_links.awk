@@ -38,6 +38,8 @@ function is_file(path) {
       if (found ~ /^[a-z]+:/ || found == "#") continue
       sub(/\?.*/, "", found)
       if (found ~ /^#/) found = page found
+      # Doxygen 1.18 links to macros without a place, and to letters of lists too short for them.
+      if (page ~ /_source\.html$/ || found ~ /#index_.$/) sub(/#.*/, "", found)
       if (!(found in from)) {
         from[found] = page
         ++targets
