@@ -28,6 +28,7 @@ function is_file(path) {
   page = $0
   known[page] = 1
   ++pages
+  if (page == "doxygen_crawl.html") next # of newer versions, for search engines
   is_list = page ~ /^(annotated|classes|hierarchy|concepts|namespaces|files|topics|modules|pages|functions.*|namespacemembers.*)\.html$/
   while ((getline line < page) > 0) {
     rest = line
@@ -37,6 +38,8 @@ function is_file(path) {
       if (found ~ /^[a-z]+:/ || found == "#") continue
       sub(/\?.*/, "", found)
       if (found ~ /^#/) found = page found
+      # Doxygen 1.18 links to macros without a place, and to letters of lists too short for them.
+      if (page ~ /_source\.html$/ || found ~ /#index_.$/) sub(/#.*/, "", found)
       if (!(found in from)) {
         from[found] = page
         ++targets
