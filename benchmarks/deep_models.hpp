@@ -22,6 +22,7 @@
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/tied_head.hpp"
@@ -35,9 +36,14 @@ namespace ls = lockstep;
 // flop() of a model: floating-point operations of the products of one training step, which is
 // three times forward, but for the input gradient of a first layer that nothing learns below.
 
+template <class Block>
+using Kept = Block;
+template <class Block>
+using Recomputed = ls::Recompute<Block>;
+
 /// GPT-2's form, with or without biases.
 template <std::size_t Vocabulary, std::size_t Positions, std::size_t Context, std::size_t Width,
-          std::size_t Heads, std::size_t Layers, bool Bias>
+          std::size_t Heads, std::size_t Layers, bool Bias, template <class> class Blocks = Kept>
 struct GptModel {
   static constexpr ls::RandomNormal normal{.stddev = 0.02};
   using Norm =
@@ -59,7 +65,7 @@ struct GptModel {
   using Places =
       ls::PositionEmbedding<Context, ls::PositionEmbeddingOptions{.initializer = normal}>;
   using Net = ls::Sequential<ls::Input<Positions>,
-                             ls::TiedHead<Tokens, Places, ls::Repeat<Layers, Block>, Norm>>;
+                             ls::TiedHead<Tokens, Places, ls::Repeat<Layers, Blocks<Block>>, Norm>>;
   static constexpr std::size_t classes = Vocabulary, ids = Vocabulary, targets = Positions;
 
   /// (Of attention, the part at and before each position.)
@@ -85,15 +91,22 @@ struct CharGpt : GptModel<65, 64, 64, 128, 4, 4, false> {
   }
 };
 
-/// GPT-2 124M with the batch of llm.c's tests.
-struct Gpt2 : GptModel<50257, 64, 1024, 768, 12, 12, true> {
-  static constexpr std::string_view name = "gpt2";
+/// GPT-2 124M on 4 texts.
+template <std::size_t Positions, template <class> class Blocks>
+struct Gpt2Of : GptModel<50257, Positions, 1024, 768, 12, 12, true, Blocks> {
   static constexpr std::size_t batch = 4;
   static constexpr int steps_per_epoch = 1;
   static auto optimizer() {
     return ls::AdamW{.learning_rate = 1e-4, .weight_decay = 0.01, .epsilon = 1e-8};
   }
 };
+/// With the batch of llm.c's tests.
+struct Gpt2 : Gpt2Of<64, Kept> {
+  static constexpr std::string_view name = "gpt2";
+};
+/// With its whole context.
+template <template <class> class Blocks>
+using Gpt2Long = Gpt2Of<1024, Blocks>;
 
 /// ResNet-20 for CIFAR-10.
 struct ResNet20 {

@@ -1,9 +1,9 @@
 // Trains a GPT on the characters of a text, and lets it write: nanoGPT's model and its settings for
 // a CPU. `gpt --help` lists the options.
 #include <lockstep/lockstep.hpp>
+#include <lockstep/saving/generator.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +66,7 @@ constexpr std::string_view last_line =
 struct Options : examples::TrainingOptions {
   std::string text;
   std::int64_t iterations = 2'000;
-  int generate = 0;
+  std::size_t generate = 0;
   std::int64_t diloco = 0;
 };
 
@@ -146,30 +146,19 @@ Pieces pieces_in_order(std::span<const std::uint8_t> ids, std::int64_t step) {
           [step](std::int64_t sample) { return static_cast<std::size_t>(sample * step) * block; }};
 }
 
-/// Draws one character after the other, each from what the model predicts after the last `block`.
+/// Draws one character after the other. Each time the sequence is full, the text goes on from its
+/// last half.
 template <class Model>
-std::string generate(Model& model, const Text& text, int count, std::uint64_t seed) {
-  std::vector<std::uint8_t> written{text.ids.front()};
-  ls::RandomStream random(ls::RandomKey(seed).fold_in(1));
-  for (int i = 0; i < count; ++i) {
-    const std::size_t used = std::min(written.size(), block);
-    Eigen::MatrixXf x =
-        Eigen::MatrixXf::Zero(1, block);  // what follows a position does not matter to it
-    for (std::size_t t = 0; t < used; ++t)
-      x(0, static_cast<Eigen::Index>(t)) = static_cast<float>(written[written.size() - used + t]);
-    const auto logits = model.predict(x);
-    std::array<double, vocabulary> p{};
-    double sum = 0;
-    for (std::size_t c = 0; c < text.symbols.size(); ++c)
-      sum += p[c] = std::exp(
-          static_cast<double>(logits(0, static_cast<Eigen::Index>((used - 1) * vocabulary + c))));
-    double left = random.uniform() * sum;
-    std::size_t choice = 0;
-    while (choice + 1 < text.symbols.size() && left >= p[choice]) left -= p[choice++];
-    written.push_back(static_cast<std::uint8_t>(choice));
-  }
+std::string generate(const Model& model, const Text& text, std::size_t count, std::uint64_t seed) {
+  const ls::Generator<Gpt> generator(model);
+  std::vector<std::uint32_t> written{text.ids.front()};
+  const auto tokens = generator.generate(
+      written,
+      {.max_new_tokens = count, .temperature = 1, .seed = seed, .keep_when_full = block / 2});
+  written.insert(written.end(), tokens.begin(), tokens.end());
   std::string characters;
-  for (const std::uint8_t id : written) characters += text.symbols[id];
+  for (const std::uint32_t id : written)  // (A text may have fewer symbols than the model.)
+    characters += id < text.symbols.size() ? text.symbols[id] : '?';
   return characters;
 }
 
@@ -218,7 +207,8 @@ void train(const Options& options) {
                         options.backup());
   options.save(model);
   const ls::Logs tested = model.evaluate(all_held_back, {.verbose = 0});
-  const std::string written = generate(model, text, options.generate, options.seed);
+  std::string written;  // by each worker: all of them copy the variables at once
+  if (options.generate > 0) written = generate(model, text, options.generate, options.seed);
   if (!strategy.is_chief()) return;
   if (options.generate > 0) std::printf("%s\n", written.c_str());
   std::printf("final: loss=%.6f val_loss=%.6f parameters_crc32c=%08x\n",
@@ -235,7 +225,7 @@ int main(int argc, char** argv) {
   options.add_to(line);
   line.text("--text", options.text);
   line.number<std::int64_t>("--iterations", 0, 10'000'000, options.iterations);
-  line.number("--generate", 0, 1'000'000, options.generate);
+  line.number<std::size_t>("--generate", 0, 1'000'000, options.generate);
   line.number<std::int64_t>("--diloco", 0, 10'000'000, options.diloco);
   const std::string usage =
       std::string(usage_of_gpt) + examples::TrainingOptions::usage + std::string(last_line);

@@ -1,13 +1,11 @@
-# The target `docs`, where Doxygen is installed: the API reference, from the comments in the
-# headers, in <build>/docs/html. A warning of Doxygen is an error.
+# The target `docs`: the site, in <build>/docs/html; `docs_archive` packs it. Doxygen is looked for
+# when they are built: see README.md.
 
-find_program(LOCKSTEP_DOXYGEN doxygen)
-mark_as_advanced(LOCKSTEP_DOXYGEN)
-if(LOCKSTEP_DOXYGEN)
-  configure_file("${CMAKE_CURRENT_LIST_DIR}/Doxyfile.in" "${PROJECT_BINARY_DIR}/docs/Doxyfile" @ONLY)
+foreach(target IN ITEMS docs docs_archive)
   add_custom_target(
-    docs
-    COMMAND "${LOCKSTEP_DOXYGEN}" "${PROJECT_BINARY_DIR}/docs/Doxyfile"
-    COMMENT "API reference: ${PROJECT_BINARY_DIR}/docs/html/index.html"
+    ${target}
+    COMMAND "${CMAKE_COMMAND}" -D "SOURCE=${PROJECT_SOURCE_DIR}" -D "OUTPUT=${PROJECT_BINARY_DIR}/docs" -D
+            "VERSION=${PROJECT_VERSION}" -D "BRIEF=${PROJECT_DESCRIPTION}" -D GOAL=${target} -P
+            "${CMAKE_CURRENT_LIST_DIR}/make.cmake"
     VERBATIM)
-endif()
+endforeach()

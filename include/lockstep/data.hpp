@@ -14,5 +14,6 @@
 #include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/order.hpp"
 #include "lockstep/data/parallel_read.hpp"
+#include "lockstep/data/stream.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/data/window.hpp"

@@ -9,5 +9,6 @@
 #include "lockstep/datasets/image_sets.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
+#include "lockstep/datasets/tar_shards.hpp"
 #include "lockstep/datasets/text_lines.hpp"
 #include "lockstep/datasets/token_shard.hpp"

@@ -18,7 +18,6 @@
 #include "lockstep/core/crc.hpp"
 #include "lockstep/local.hpp"
 #include "lockstep/saving/checkpoint.hpp"
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 
@@ -37,7 +36,9 @@ class ParameterServerStrategy;       // #include <lockstep/extra/parameter_serve
 template <class Model>
 class SidecarEvaluator;  // #include <lockstep/saving/sidecar_evaluator.hpp>
 template <class Net, class T>
-class Predictor;         // #include <lockstep/saving/predictor.hpp>
+class Predictor;  // #include <lockstep/saving/predictor.hpp>
+template <class Net, class T>
+class Generator;         // #include <lockstep/saving/generator.hpp>
 struct ElasticOptions;   // #include <lockstep/extra/elastic.hpp>
 class TFRecordWriter;    // #include <lockstep/extra/records.hpp>
 class BytePairEncoding;  // #include <lockstep/extra/text.hpp>
@@ -48,6 +49,7 @@ template <class... Named>
 struct Inputs;  // #include <lockstep/model/inputs_outputs.hpp>
 template <class... Named>
 struct Outputs;  // #include <lockstep/model/inputs_outputs.hpp>
+
 struct MixedBFloat16;  // #include <lockstep/network/mixed_precision.hpp>
 template <class L>
 struct Float32;  // #include <lockstep/network/mixed_precision.hpp>
@@ -55,9 +57,12 @@ template <class...>
 void budget(...) = delete;  // #include <lockstep/model/budget.hpp>
 template <class...>
 void largest_batch(...) = delete;      // #include <lockstep/model/budget.hpp>
+void find_batch_size(...) = delete;    // #include <lockstep/saving/batch_size.hpp>
 void export_onnx(...) = delete;        // #include <lockstep/extra/onnx.hpp>
 void export_header(...) = delete;      // #include <lockstep/extra/export_header.hpp>
 void from_image_folder(...) = delete;  // #include <lockstep/datasets/image_folder.hpp>
+void from_tar_shards(...) = delete;    // #include <lockstep/datasets/tar_shards.hpp>
+void from_tar_images(...) = delete;    // #include <lockstep/datasets/tar_shards.hpp>
 void from_tfrecords(...) = delete;     // #include <lockstep/extra/records.hpp>
 void from_fixed_length_records(...) =
     delete;  // #include <lockstep/datasets/fixed_length_records.hpp>

@@ -10,8 +10,7 @@
 #include "checkpoint/checkpoint_testing.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "support/source_path.hpp"
 
 namespace ls = lockstep;

@@ -1,6 +1,6 @@
 // Files of HDF5, which its own library reads and writes. This file alone of its folder is compiled
 // with it, where it is there, and so tests hdf5_library and hdf5_file.
-#include "lockstep/checkpoint/hdf5.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // What the real NumPy makes of these files is tested in weights_file.test.cpp.
-#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // What the real Python package makes of these files is tested in weights_file.test.cpp.
-#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -15,8 +15,6 @@
 #include "checkpoint/checkpoint_testing.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/model_testing.hpp"
 #include "support/python.hpp"

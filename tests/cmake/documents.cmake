@@ -122,22 +122,41 @@ lockstep_add_source_test(
 lockstep_add_source_test(docs.form COMMAND awk -f "${CMAKE_CURRENT_SOURCE_DIR}/documents/form.awk" ${documents})
 set_tests_properties(docs.form PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 
-# The API reference can be made, without a warning.
-if(TARGET docs)
-  lockstep_add_build_test(docs.reference TARGET docs)
-else()
-  lockstep_add_skipped_test(docs.reference "there is no doxygen (Debian: doxygen)")
-endif()
+# The site can be made without a warning, its links lead somewhere, and a browser finds no fault. Where
+# Doxygen is missing, the target says what to install.
+set(site "${PROJECT_BINARY_DIR}/docs/html")
+lockstep_add_build_test(docs.site TARGET docs)
+set_tests_properties(docs.site PROPERTIES FIXTURES_SETUP lockstep_site SKIP_REGULAR_EXPRESSION "PATH[ \n]+has[ \n]+none")
+lockstep_add_source_test(
+  docs.site.links COMMAND sh -c "cd \"$1\" || { echo SKIPPED: there is no site; exit 77; }; ls *.html | awk -f \"$0\""
+                          "${CMAKE_CURRENT_SOURCE_DIR}/documents/site_links.awk" "${site}")
+lockstep_add_source_test(
+  docs.site.browser
+  COMMAND
+    sh -c
+    "test -d \"$1\" || { echo SKIPPED: there is no site; exit 77; }
+    command -v python3 || { echo 'SKIPPED: there is no python3 (Debian: apt-get install python3)'; exit 77; }
+    exec python3 \"$0\" \"$1\"" "${CMAKE_CURRENT_SOURCE_DIR}/documents/site_browser.py" "${site}")
+set_tests_properties(docs.site.links docs.site.browser PROPERTIES FIXTURES_REQUIRED lockstep_site RESOURCE_LOCK build_folder)
+lockstep_add_source_test(
+  docs.site.without_doxygen COMMAND "${CMAKE_COMMAND}" -E env PATH=/nowhere "${CMAKE_COMMAND}" -D GOAL=docs -P
+                                    "${PROJECT_SOURCE_DIR}/cmake/docs/make.cmake")
+set_tests_properties(docs.site.without_doxygen PROPERTIES PASS_REGULAR_EXPRESSION "apt-get install[ \n]*doxygen")
 
-# The pictures of the README.
-set(draw awk -f draw.awk -v)
-add_custom_target(
-  pictures
-  COMMAND ${draw} picture=workers history.csv > workers.svg
-  COMMAND ${draw} picture=history history.csv > history.svg
-  WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/cmake/docs/pictures"
-  VERBATIM)
-foreach(picture workers history)
-  lockstep_add_source_test(docs.pictures.${picture} COMMAND sh -c "awk -v picture=$0 -f draw.awk history.csv | cmp - $0.svg" ${picture})
-  set_tests_properties(docs.pictures.${picture} PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/cmake/docs/pictures")
+# The pictures of the documents.
+set(pictures_dir "${PROJECT_SOURCE_DIR}/cmake/docs/pictures")
+add_custom_target(pictures)
+foreach(picture IN ITEMS workers ring arena history rooms)
+  set(of history.csv)
+  if(picture STREQUAL "rooms")
+    set(of "${CMAKE_CURRENT_SOURCE_DIR}/architecture/folders.txt")
+  endif()
+  set(draw awk -v picture=${picture} -f draw.awk "${of}")
+  add_custom_command(
+    TARGET pictures POST_BUILD
+    COMMAND ${draw} > ${picture}.svg
+    WORKING_DIRECTORY "${pictures_dir}"
+    VERBATIM)
+  lockstep_add_source_test(docs.pictures.${picture} COMMAND sh -c "\"$@\" | cmp - \"$0\"" ${picture}.svg ${draw})
+  set_tests_properties(docs.pictures.${picture} PROPERTIES WORKING_DIRECTORY "${pictures_dir}")
 endforeach()

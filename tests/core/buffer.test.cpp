@@ -160,3 +160,25 @@ TEST_CASE("Buffer: memory of the caller is released once, by the caller's functi
   CHECK(release.calls == 1);
   CHECK(release.size == sizeof memory);
 }
+
+TEST_CASE(
+    "paged_buffer: zeros, again after release_pages, which leaves what is in part of a page") {
+  constexpr std::size_t page = 4096, size = 8 * page + 100;
+  const ls::Buffer buffer = ls::paged_buffer(size);
+  REQUIRE(buffer.size() == size);
+  const auto is = [&](std::size_t begin, std::size_t end, std::byte value) {
+    return std::all_of(buffer.data() + begin, buffer.data() + end,
+                       [&](std::byte b) { return b == value; });
+  };
+  CHECK(is(0, size, std::byte{0}));
+  std::fill_n(buffer.data(), size, std::byte{7});
+  ls::release_pages(buffer.data() + 100, 100);
+  CHECK(is(0, size, std::byte{7}));
+  ls::release_pages(buffer.data() + page - 10, 3 * page);  // two whole pages
+#if defined(__linux__)
+  CHECK(is(page, 3 * page, std::byte{0}));
+#endif
+  CHECK(is(0, page, std::byte{7}));
+  CHECK(is(3 * page, size, std::byte{7}));
+  CHECK(ls::paged_buffer(0).size() == 0);
+}

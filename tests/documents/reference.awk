@@ -68,6 +68,7 @@ function bare(text) {
   text = without_template(text)
   if (text ~ /^requires/ && match(text, /(struct|class|\[\[nodiscard\]\] auto) /))
     text = substr(text, RSTART)
+  sub(/^requires *(\(([^()]|\([^()]*\))*\)|[A-Za-z:_]+(<[^<>]*>)?) /, "", text)
   sub(/^\[\[[a-z:, ]*\]\] /, "", text)
   return text
 }
@@ -131,9 +132,11 @@ function is_no_item(text, comment) {
          text ~ /^[A-Za-z:_<> ]*::[A-Za-z_]+\(/ || text ~ /operator/
 }
 
-function add_item(name, text, comment, header, is_method, plain) {
+# `owner`: the class, of a member function.
+function add_item(name, text, comment, header, owner, plain) {
   plain = bare(text)
-  if (name == "" || name == "requires" || is_no_item(plain, comment)) return
+  if (name == "" || name == "requires" || name == owner || is_no_item(plain, comment)) return
+  if (owner != "") name = prefix_of[header, owner] name
   if (name in use_of) comment = comment use_of[name] "\n"
   if (comment == "" && plain !~ /^enum / && name !~ /Options$/) return
   if (name in doc) { # of overloads, the one with a line of use
@@ -146,7 +149,8 @@ function add_item(name, text, comment, header, is_method, plain) {
   declaration[name] = plain
   parameters[name] = template_of(text)
   header_of[name] = header
-  is_member[name] = is_method
+  title_of[name] = (owner != "" && prefix_of[header, owner] == "" ? "." : "") name
+  section_of[name] = owner != "" ? section_of_class[header, owner] : section_of_header[header]
 }
 
 # Takes the comment off the end of a line, which becomes `line`.
@@ -172,7 +176,7 @@ function read_enum(header, name, comment) {
   }
 }
 
-# The members of `owner`: fields, or methods where it is the class whose methods the page has.
+# The members of `owner`: fields, or methods where it is a class whose methods the page has.
 function read_members(header, owner, access, methods, member, comment, trailing, skipping) {
   while ((getline line < header) > 0 && line !~ /^}/) {
     if (line ~ /^ (public|private|protected):/) {
@@ -182,8 +186,8 @@ function read_members(header, owner, access, methods, member, comment, trailing,
       skipping = line !~ /^  }/
     } else if (access !~ /public/) {
       continue
-    } else if (line ~ /^ +\/\/\/ /) {
-      sub(/^ +\/\/\/ /, "", line)
+    } else if (line ~ /^ +\/\/\/( |$)/) {
+      sub(/^ +\/\/\/ ?/, "", line)
       comment = comment (comment == "" ? "" : methods ? "\n" : " ") line
     } else if (line ~ /^ *(\/\/ .*)?$/) {
       if (member == "") comment = ""
@@ -192,7 +196,7 @@ function read_members(header, owner, access, methods, member, comment, trailing,
       member = trim(member " " line)
       if (trailing != "") comment = comment (comment == "" ? "" : " ") trailing
       if (line !~ /[;{}]$/) continue
-      if (methods && member ~ /\(/) add_item(declared_name(member), member, "\n" comment "\n", header, 1)
+      if (methods && member ~ /\(/) add_item(declared_name(member), member, "\n" comment "\n", header, owner)
       else if (!methods && line ~ /;$/) add_field(owner, member, comment)
       skipping = line ~ /\{$/
       member = comment = ""
@@ -200,7 +204,7 @@ function read_members(header, owner, access, methods, member, comment, trailing,
   }
 }
 
-function read_header(header, class_of_methods, comment, text, name, plain, in_body, hidden, depth) {
+function read_header(header, comment, text, name, plain, in_body, hidden, depth) {
   hidden = depth = 0
   while ((getline line < header) > 0) {
     if (line ~ /^namespace .*\{$/) {
@@ -210,7 +214,7 @@ function read_header(header, class_of_methods, comment, text, name, plain, in_bo
       if (hidden == depth) hidden = 0
       --depth
     } else if (in_body) {
-      in_body = line !~ /^}/
+      if (line ~ (plain ~ /^concept/ ? "^ *};$" : "^}")) in_body = 0
     } else if (line ~ /^\/\/\//) {
       sub(/^\/\/\/ ?/, "", line)
       comment = comment line "\n"
@@ -229,8 +233,8 @@ function read_header(header, class_of_methods, comment, text, name, plain, in_bo
         fields[name] = "| `" plain "` | |\n"
       } else if (line ~ /\{$/) {
         if (plain ~ /^enum /) read_enum(header, name)
-        else if (plain ~ /^struct /) read_members(header, name, "public", name == class_of_methods)
-        else if (plain ~ /^class /) read_members(header, name, "private", name == class_of_methods)
+        else if (plain ~ /^struct /) read_members(header, name, "public", (header, name) in prefix_of)
+        else if (plain ~ /^class /) read_members(header, name, "private", (header, name) in prefix_of)
         else in_body = 1
       }
       comment = text = ""
@@ -344,10 +348,10 @@ function signature(name, text) {
   return text
 }
 
-function write_entry(name, header, text, part, mentioned, i) {
+function write_entry(name, title, header, text, part, home, mentioned, i) {
   header = header_of[name]
   parse_use(name)
-  print "\n### " title_of(name) "\n"
+  print "\n### " title "\n"
   text = description(name)
   if (text != "") print text "\n"
   print "| | |\n|---|---|"
@@ -364,17 +368,19 @@ function write_entry(name, header, text, part, mentioned, i) {
   for (i = 1; i <= items; ++i) {
     part = order[i]
     if (part in is_entry || part in is_part || part in left_out || !(part in fields)) continue
-    if ((" " mentioned " ") ~ ("[^A-Za-z]" part "[^A-Za-z]") && kinds[part] != "enum") {
-      print "| **`" part "`** | " cell(first_sentence(description(part))) " |"
-      printf "%s", fields[part]
+    if ((" " mentioned " ") !~ ("[^A-Za-z]" part "[^A-Za-z]") || kinds[part] == "enum") continue
+    home = part
+    sub(/Options$/, "", home)
+    if (!(part in table_at)) table_at[part] = home in is_entry ? title_of[home] : title
+    if (table_at[part] != title) {
+      print "| **`" part "`** | those of [`" table_at[part] "`](#" anchor(table_at[part]) ") |"
+      continue
     }
+    print "| **`" part "`** | " cell(first_sentence(description(part))) " |"
+    printf "%s", fields[part]
   }
   if (keras != "") print "| Keras | " keras " |"
   print "| header | `lockstep/" header "` |"
-}
-
-function title_of(name) {
-  return (is_member[name] ? "." : "") name
 }
 
 function anchor(text) {
@@ -394,16 +400,19 @@ function write_page(i, j, name, any, line) {
     }
   }
   print "\n| | |\n|---|---|"
-  for (i = 1; i <= items; ++i)
-    if (order[i] in is_entry)
-      print "| [`" title_of(order[i]) "`](#" anchor(order[i]) ") | " first_sentence(description(order[i])) " |"
+  for (j = 1; j <= sections; ++j)
+    for (i = 1; i <= items; ++i) {
+      name = order[i]
+      if (name in is_entry && section_of[name] == j)
+        print "| [`" title_of[name] "`](#" anchor(name) ") | " first_sentence(description(name)) " |"
+    }
   for (j = 1; j <= sections; ++j) {
     any = 0
     for (i = 1; i <= items; ++i) {
       name = order[i]
-      if (!(name in is_entry) || section_of[header_of[name]] != j) continue
+      if (!(name in is_entry) || section_of[name] != j) continue
       if (!any++ && section[j] != "") print "\n## " section[j]
-      write_entry(name)
+      write_entry(name, title_of[name])
     }
   }
   any = 0
@@ -426,12 +435,12 @@ function write_uses(i, name, only) {
     name = order[i]
     if (!(name in is_entry)) continue
     parse_use(name)
-    print "// " title_of(name) ", " header_of[name]
+    print "// " title_of[name] ", " header_of[name]
     only = header_of[name] ~ /^extra\/mpi/ ? "defined(LOCKSTEP_HAS_MPI)" : name ~ /image_folder/ ? "defined(LOCKSTEP_HAS_PNG)" : ""
     if (only != "") print "#if " only
     if (input != "") print "static_assert(is_as_said<" use ", " input ", " output ">(\"" variables "\"));"
     else if (uses == "types") print "static_assert(Layer<" use ", Shape<20>>);"
-    else print "[[maybe_unused]] void use_" i "() {\n  accept(" use ");\n}"
+    else print "[[maybe_unused]] void use_" i "() {\n  static_cast<void>(" use ");\n}"
     if (only != "") print "#endif"
   }
   print "}"
@@ -445,23 +454,26 @@ $1 == "use" { name = $2; sub(/^use [^ ]+ /, ""); use_of[name] = "\nUse: " $0 "."
 $1 == "part" { for (i = 2; i <= NF; ++i) is_part[$i] = 1; next }
 $1 == "without" { for (i = 2; i <= NF; ++i) left_out[$i] = 1; next }
 $1 == "face" { face = $2; next }
-$1 == "members" { members_of = $2; members_header = $3 }
 $1 == "header" || $1 == "members" {
   name = $1 == "members" ? $3 : $2
   if (!sections) sections = 1
-  section_of[name] = sections
-  known[name] = 1
+  if ($1 == "members") {
+    prefix_of[name, $2] = $4
+    section_of_class[name, $2] = sections
+  }
+  if (name in section_of_header) next
+  section_of_header[name] = sections
   headers[++header_count] = name
 }
 
 END {
   if (title == "") complain("reference.txt has no page " page)
-  for (i = 1; i <= header_count; ++i) read_header(headers[i], headers[i] == members_header ? members_of : "")
+  for (i = 1; i <= header_count; ++i) read_header(headers[i])
   if (face != "") {
     while ((getline line < face) > 0)
       if (match(line, /"lockstep\/[a-z0-9_\/]+\.hpp"/)) {
         name = substr(line, RSTART + 10, RLENGTH - 11)
-        if (name != "core/config.hpp" && !(name in known) && !(name in left_out))
+        if (name != "core/config.hpp" && !(name in section_of_header) && !(name in left_out))
           complain(page " lacks the header " name " of " face)
       }
     close(face)

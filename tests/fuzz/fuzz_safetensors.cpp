@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -4,7 +4,7 @@
 
 Layers in float64, as structs as in make_golden_attention.py: Keras's GroupQueryAttention, and the attention of transformers' Mistral (rotary
 positions, fewer heads of keys and values, a sliding window). And a small LlamaForCausalLM: its logits, and the losses of five steps of SGD in
-float32. Its weights are made of hashes in the order of this library's variables, so that a test makes the same.
+float32, and before these what transformers' generate writes after two prompts, greedily. Its weights are made of hashes in the order of this library's variables, so that a test makes the same.
 """
 
 import os
@@ -124,6 +124,15 @@ def llama():
     fill(model.lm_head.weight)
     ids = torch.tensor((hashes(1_000_000, samples * (positions + 1)) % vocabulary).astype(np.int64).reshape(samples, positions + 1))
     print("\nstruct llama_model {")
+    model.eval()
+    for name, prompt in (("after_three", ids[3:4, :3]), ("after_six", ids[1:2, :6])):
+        written = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=50, eos_token_id=None,
+                                 pad_token_id=0)[0]
+        with torch.no_grad():
+            best = model(written[None]).logits[0, prompt.shape[1] - 1 : -1].topk(2).values
+        assert (best[:, 0] - best[:, 1]).min() > 1e-3  # (no choice by rounding)
+        array(name, written[prompt.shape[1] :].numpy())
+    model.train()
     losses = []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for step in range(5):

@@ -559,8 +559,7 @@ TEST_CASE("survival: after a finished run there is nothing to do, which the log 
   const Finished again = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 30s);
   CAPTURE(again.output);
   CHECK(again.exit_code == 0);
-  CHECK(contains(again.output,
-                 "fit: nothing to do: the restored training came to its end after epoch 4"));
+  CHECK(contains(again.output, "fit: nothing to do: the restored training ended after epoch 4"));
   CHECK_FALSE(contains(again.output, "training from update"));
   CHECK(without_loss(finals(again.output).at(0)) == without_loss(finals(first.output).at(0)));
 }

@@ -177,6 +177,22 @@ TEST_SUITE("budget") {
       }
   }
 
+  TEST_CASE("workers with sharded gradients have those of a share, and what is not reduced yet") {
+    using Deep = ls::Sequential<ls::Input<600>, ls::Repeat<20, ls::Dense<600>>, ls::Dense<4>>;
+    constexpr Budget whole = ls::budget<Deep>(8, ls::SGD{}),
+                     two = ls::budget<Deep>(8, ls::SGD{}, 2, true, true),
+                     four = ls::budget<Deep>(8, ls::SGD{}, 4, false, true);
+    static_assert(two.gradients > whole.gradients / 2 && four.gradients > whole.gradients / 4);
+    static_assert(two.gradients < 0.7 * static_cast<double>(whole.gradients));
+    static_assert(four.gradients < 0.5 * static_cast<double>(whole.gradients));
+    static_assert(ls::budget<Deep>(8, ls::SGD{}, 1, true, true).gradients == whole.gradients);
+    static_assert(ls::budget<Line>(8, ls::SGD{}, 2, true, true).gradients <= whole.gradients);
+    // Sums of several steps are whole.
+    static_assert(
+        ls::budget<Deep>(8, ls::SGD{.gradient_accumulation_steps = 2}, 2, true, true).gradients ==
+        whole.gradients);
+  }
+
   TEST_CASE("a ring sends what it says") {
     const ls::Arena<float> arena(ls::detail::variables_of<Cnn, Cnn::InputShape>());
     const std::size_t elements = arena.values().size();
@@ -276,9 +292,12 @@ TEST_SUITE("budget: peak memory [needs no sanitizer]") {
     check_peak(lockstep_test::run_process({program, "alone"}));
     check_peak(lockstep_test::run_process({program, "accumulated"}));
 
-    const auto addresses = lockstep_test::free_addresses(2);
-    lockstep_test::Process other({program, "sharded", "1", addresses[0], addresses[1]});
-    check_peak(lockstep_test::run_process({program, "sharded", "0", addresses[0], addresses[1]}));
-    check_peak(other.wait(std::chrono::seconds(120)));
+    for (const char* const shared : {"sharded", "gradients"}) {
+      CAPTURE(shared);
+      const auto addresses = lockstep_test::free_addresses(2);
+      lockstep_test::Process other({program, shared, "1", addresses[0], addresses[1]});
+      check_peak(lockstep_test::run_process({program, shared, "0", addresses[0], addresses[1]}));
+      check_peak(other.wait(std::chrono::seconds(120)));
+    }
   }
 }

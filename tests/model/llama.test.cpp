@@ -17,7 +17,7 @@
 #include "collectives/harness.hpp"
 #include "golden/llama.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/dense.hpp"
@@ -29,6 +29,7 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/swiglu.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/generator.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -47,10 +48,12 @@ constexpr ls::MultiHeadAttentionOptions rotary{
 using Norm = ls::RMSNormalization<ls::RMSNormalizationOptions{.epsilon = 1e-5}>;
 using Block = ls::Sequential<ls::Residual<Norm, ls::GroupQueryAttention<4, 4, 2, rotary>>,
                              ls::Residual<Norm, ls::SwiGLU<hidden, width>>>;
-using Llama =
-    ls::Sequential<ls::Input<positions>, ls::Embedding<vocabulary, width>,
+template <std::size_t Positions>
+using LlamaOf =
+    ls::Sequential<ls::Input<Positions>, ls::Embedding<vocabulary, width>,
                    ls::Repeat<layers, Block>, Norm,
                    ls::Dense<vocabulary, ls::Linear, ls::DenseOptions{.use_bias = false}>>;
+using Llama = LlamaOf<positions>;
 
 std::uint32_t hash(std::uint32_t h) {
   h ^= h >> 16;
@@ -156,6 +159,28 @@ TEST_CASE("Llama: a file of transformers gives its logits, and five steps of SGD
         model.fit(x, y, {.batch_size = samples, .verbose = 0, .shuffle = false});
     CHECK(std::abs(history["loss"].front() - loss) < 5e-6);
   }
+}
+
+TEST_CASE("Llama: Generator writes greedily what transformers' generate writes") {
+  const lockstep_test::TemporaryFolder folder;
+  ls::write_file_atomically(folder.path("model.safetensors"), file_of_weights());
+  const ls::Generator<LlamaOf<64>> generator(
+      folder.path("model.safetensors"),
+      {.rename = names_of_llama(), .layout = ls::WeightsLayout::pytorch});
+  CHECK(generator.loaded().missing.empty());
+  const auto [x, y] = texts();
+  const auto prompt = [&, &ids = x](Eigen::Index text, std::size_t count) {
+    std::vector<std::uint32_t> tokens(count);
+    for (std::size_t t = 0; t < count; ++t)
+      tokens[t] = static_cast<std::uint32_t>(ids(text, static_cast<Eigen::Index>(t)));
+    return tokens;
+  };
+  const std::vector<std::vector<std::uint32_t>> expected{
+      {std::begin(llama_model::after_three), std::end(llama_model::after_three)},
+      {std::begin(llama_model::after_six), std::end(llama_model::after_six)}};
+  CHECK(generator.generate(prompt(3, 3), {.max_new_tokens = 50}) == expected[0]);
+  CHECK(generator.generate(prompt(1, 6), {.max_new_tokens = 50}) == expected[1]);
+  CHECK(generator.generate({prompt(3, 3), prompt(1, 6)}, {.max_new_tokens = 50}) == expected);
 }
 
 TEST_CASE("Llama: two threads and two workers make the same bits") {

@@ -11,7 +11,7 @@
 
 #include "collectives/harness.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/dense.hpp"

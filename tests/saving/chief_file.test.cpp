@@ -1,5 +1,5 @@
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 
 #include <doctest/doctest.h>

@@ -17,7 +17,7 @@
 
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/attention.hpp"

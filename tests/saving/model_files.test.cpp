@@ -14,8 +14,6 @@
 
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/activations.hpp"

@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
-#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"

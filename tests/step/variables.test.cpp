@@ -397,3 +397,41 @@ TEST_CASE(
     }
   });
 }
+
+TEST_CASE("UpdateShares: what of a range is others'") {
+  ls::detail::UpdateShares shares;
+  shares.add({{16, 16}, {64, 32}});
+  shares.add({{0, 16}, {32, 32}});
+  const auto others = [&](int worker, std::size_t begin, std::size_t size) {
+    std::vector<std::pair<std::size_t, std::size_t>> ranges;
+    shares.each_other(worker, begin, size, [&](std::size_t first, std::size_t count) {
+      ranges.emplace_back(first, count);
+    });
+    return ranges;
+  };
+  using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
+  CHECK(others(0, 0, 96) == Ranges{{0, 16}, {32, 32}});
+  CHECK(others(1, 0, 100) == Ranges{{16, 16}, {64, 36}});
+  CHECK(others(0, 20, 50) == Ranges{{32, 32}});
+  CHECK(others(0, 70, 10) == Ranges{});
+  CHECK(others(1, 20, 5) == Ranges{{20, 5}});
+  CHECK(others(1, 8, 4) == Ranges{});
+}
+
+TEST_CASE("GradientNorms: computed as ranges become ready, by several, they are those of all") {
+  const std::array variables{ls::Variable{"a", {70'001}, ls::ones},
+                             ls::Variable{"b", {40'000}, ls::ones}};
+  ls::Arena<float> gradients(variables);
+  for (std::size_t i = 0; i < gradients.values().size(); ++i)
+    gradients.values()[i] = static_cast<float>(i % 97) - 40;
+  ls::detail::GradientNorms whole(gradients), ranged(gradients);
+  const std::span<const float> values = gradients.values();
+  whole.compute_part(values, 0, 1);
+  for (const std::size_t index : {0u, 1u}) {
+    std::size_t done = 0;
+    for (std::size_t end = 10'000; done < values.size(); end += 10'000)
+      done = ranged.compute_between(values, done, std::min(end, values.size()), index, 2);
+  }
+  CHECK(ranged.norm() == whole.norm());
+  CHECK(ranged.norm(0, 40'000) == whole.norm(0, 40'000));
+}

@@ -38,7 +38,7 @@ inline Claimed claim_slot(const std::string& address,
   if (names.empty()) throw std::runtime_error(why);
   auto socket = ls::detail::call_socket(names[0], Clock::now() + std::chrono::seconds(5), why);
   if (!socket.is_open()) throw std::runtime_error(why);
-  auto session = tls == nullptr ? nullptr : ls::detail::TlsSession::call(tls, socket.get(), called);
+  auto session = ls::detail::TlsSession::call(tls, socket.get(), called);
   const ls::detail::ClusterSecret none;
   ls::detail::FormationTalk talk(std::move(socket), std::move(session), none,
                                  ls::detail::Conversation::Side::caller);

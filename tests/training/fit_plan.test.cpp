@@ -126,7 +126,7 @@ TEST_CASE("plan_fit: a batch that is larger than the data, without the remainder
   const TinyData data(10);
   const auto samples = ls::from_tensor_slices(data.x, data.y);
   const std::string why =
-      " is empty: batch(64, drop_remainder) leaves out what is less than a batch, and the source "
+      " is empty: batch(64, drop_remainder) leaves out an incomplete batch, and the source "
       "has 10 samples: make the batch smaller, or keep the remainder";
   CHECK(bad_data(samples.batch(64, true), {}) == "fit: the training data" + why);
   CHECK(bad_data(samples.batch(5), {.validation_data = samples.batch(64, true)}) ==

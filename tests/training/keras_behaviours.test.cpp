@@ -320,8 +320,8 @@ TEST_CASE("fit: validation_split takes the last part, before shuffling") {
     CHECK(here.recorder.count("test_batch_end") == 6);
     options.validation_data = rows();
     const auto fits = [&] { here.model.fit(data.x, data.y, options); };
-    CHECK(contains(message_of<ls::ConfigurationError>(fits),
-                   "validation_data has batches of its own"));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>(fits), "validation_data has its own batches"));
   });
 }
 

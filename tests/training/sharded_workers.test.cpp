@@ -43,6 +43,8 @@ struct Program {
   int workers = 2;
   int replicas = 1;
   bool sharded = true;
+  bool gradients = false;  ///< sharded, too
+  ls::Overlap overlap = ls::Overlap::off;
   AnyOptimizer optimizer = ls::Adam{.learning_rate = 0.001};
   int epochs = 1;
   int verbose = 0;
@@ -72,10 +74,13 @@ Outcome run(const Program& program) {
     ls::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
+    auto communication = lockstep_test::patient_options();
+    communication.overlap = program.overlap;
     ls::MultiWorkerMirroredStrategy<Policy> strategy(
         cluster, {.replicas = program.replicas,
-                  .communication_options = lockstep_test::patient_options(),
-                  .sharded_updates = program.shards ? program.shards(rank) : program.sharded});
+                  .communication_options = communication,
+                  .sharded_updates = program.shards ? program.shards(rank) : program.sharded,
+                  .sharded_gradients = program.gradients});
     const TinyData data(18);
     auto model = ls::compile<BigNet, double>(strategy, {.seed = 5},
                                              ls::SparseCategoricalCrossentropy{.from_logits = true},
@@ -114,11 +119,23 @@ void check_like_unsharded(Program program) {
   program.save = folder.path("sharded");
   const Outcome sharded = run<Policy>(program);
   program.sharded = false;
+  program.gradients = true;
+  program.save = folder.path("gradients");
+  const Outcome gradients = run<Policy>(program);
+  program.overlap = ls::Overlap::on;
+  program.save = folder.path("overlapped");
+  const Outcome overlapped = run<Policy>(program);
+  program.overlap = ls::Overlap::off;
+  program.gradients = false;
   program.save = folder.path("whole");
   const Outcome whole = run<Policy>(program);
-  for (const auto* outcome : {&sharded, &whole})
+  for (const auto* outcome : {&sharded, &gradients, &overlapped, &whole})
     for (const std::string& failure : outcome->failures) CHECK(failure == "");
   CHECK(sharded == whole);
+  CHECK(gradients == whole);
+  CHECK(overlapped == whole);
+  CHECK(read(folder.path("gradients")) == read(folder.path("whole")));
+  CHECK(read(folder.path("overlapped")) == read(folder.path("whole")));
   for (const std::uint32_t crc : sharded.crcs) CHECK(crc == sharded.crcs[0]);
   CHECK(read(folder.path("sharded")) == read(folder.path("whole")));
 }
@@ -130,6 +147,11 @@ TEST_CASE("sharded workers: the bits and the files of workers that update all") 
   check_like_unsharded(
       {.workers = 3, .optimizer = ls::Adam{.use_ema = true, .gradient_accumulation_steps = 3}});
   check_like_unsharded({.workers = 3, .optimizer = ls::Lamb{}});
+  // Every update needs the norms of all gradients.
+  check_like_unsharded({.workers = 3, .optimizer = ls::Adam{.clipnorm = 0.01}});
+  check_like_unsharded({.replicas = 2, .optimizer = ls::Lamb{.global_clipnorm = 0.01}});
+  // Where ranks share memory, one without slots could update for all.
+  check_like_unsharded<ls::SharedMemory>({.optimizer = ls::SGD{.learning_rate = 0.1}});
   check_like_unsharded<ls::Auto>(
       {.replicas = 2, .optimizer = ls::SGD{.learning_rate = 0.1, .momentum = 0.9}});
   check_like_unsharded({.workers = 1});
@@ -163,6 +185,8 @@ TEST_CASE(
   const Outcome resumed = run(program);
   CHECK(resumed.failures == std::vector<std::string>(2));
   CHECK(resumed == undisturbed);
+  program.gradients = true;
+  CHECK(run(program) == undisturbed);
 }
 
 TEST_CASE("sharded workers: what is refused, and what verbose 2 tells") {

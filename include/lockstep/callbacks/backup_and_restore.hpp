@@ -71,9 +71,9 @@ struct BackupAndRestore {
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
   OnPeerLoss on_peer_loss = OnPeerLoss::fail;
-  /// Goes on with a backup in the middle of a pass over other data, whose place has no meaning in
-  /// those of this program; and with other numbers among the options of the same optimizer
-  /// (momentum, weight decay, clipping). Both are said. Otherwise fit throws ConfigurationError.
+  /// Goes on with a backup in the middle of a pass over other data, where its place means nothing
+  /// in this program's; and with other numbers among the options of the same optimizer (momentum,
+  /// weight decay, clipping). Both are logged. Otherwise fit throws ConfigurationError.
   bool allow_changes = false;
   /// Not an option: copies of a callback share the thread.
   std::shared_ptr<detail::BackupWriter> writer = detail::make_backup_writer();

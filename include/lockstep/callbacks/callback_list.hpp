@@ -78,8 +78,8 @@ class SavedCallbacks {
  public:
   explicit SavedCallbacks(const std::vector<State>& states);
 
-  /// The state of the next callback of that type and key, which without one begins as it is; null
-  /// where there is none. `own` is what it would save now.
+  /// The state of the next callback with that type and key; null if there is none, so that it
+  /// begins as it is. `own`: what it would save now.
   [[nodiscard]] const State* find(std::string_view type, std::string_view key, const State& own);
 
   /// Which states are dropped, and which callbacks begin afresh; empty when there are none.
@@ -91,8 +91,8 @@ class SavedCallbacks {
   std::string afresh_;
 };
 
-/// Whether what C throws says where it comes from: the library's own callbacks, but for one that
-/// calls functions of the program.
+/// Whether what C throws says where it comes from: true for the library's callbacks, except one
+/// that calls functions of the program.
 template <class C>
 inline constexpr bool says_where = is_own_type<C> && !requires { C::calls_functions; };
 

@@ -8,7 +8,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// The entry of a state that names its callback; no name that a callback would give to its own.
+/// The entry of a state that names its callback; a name that no callback would use.
 inline constexpr std::string_view callback_entry = "__callback__";
 
 LOCKSTEP_INLINE std::string callback_name(std::string_view type, std::string_view key) {

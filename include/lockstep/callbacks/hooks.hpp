@@ -57,8 +57,8 @@ namespace detail {
   X(on_validation_begin)               \
   X(on_validation_end)
 
-// Hooks of other frameworks (fastai, Ignite) that may as well be functions of a callback's own: fit
-// warns of them.
+// Hooks of other frameworks (fastai, Ignite), which may also be unrelated functions of a callback:
+// fit warns of them.
 #define LOCKSTEP_DETAIL_OTHER_HOOKS(X) \
   X(before_epoch)                      \
   X(after_epoch)                       \
@@ -162,8 +162,8 @@ consteval const char* other_hook() {
 /// "on_epoch_end of SaveImages", which stays until the program ends. Any thread may call it.
 [[nodiscard]] const char* hook_text(std::string_view hook, std::string_view callback);
 
-/// What a CallbackList knows of the call that it serves: shown on the board for other ranks, and in
-/// the message of an exception.
+/// What a CallbackList knows about the call that it serves: shown on the board for other ranks, and
+/// in the message of an exception.
 class HookSite {
  public:
   /// `board`: null for none.
@@ -186,7 +186,7 @@ class HookSite {
 
 }  // namespace detail
 
-/// What the training loop calls of a CallbackList.
+/// A CallbackList as the training loop sees it.
 class CallbackHooks : public detail::HookSite {
  public:
   /// What the callbacks have, so that the loop can leave out what none of them needs.

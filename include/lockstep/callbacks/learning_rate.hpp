@@ -36,9 +36,9 @@ void require_settable_learning_rate(std::string_view callback, Training& trainin
 /// @code
 /// LearningRateScheduler([](int epoch, double rate) { return epoch < 10 ? rate : rate * 0.9; })
 /// @endcode
-/// A function of the epoch alone will do. It must give the same on every worker, as FitOptions::
-/// verify_replicas finds out. It is called once for each epoch, also where training is interrupted
-/// within one and resumed.
+/// A function of the epoch alone will do. It must return the same on every worker, or else
+/// FitOptions::verify_replicas finds a difference. It is called once for each epoch, even if
+/// training is interrupted within one and resumed.
 ///
 /// For a rate that depends on the number of updates, give the optimizer a schedule. Serves one fit
 /// at a time; its hooks run on the thread of the first replica.

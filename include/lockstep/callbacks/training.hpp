@@ -16,7 +16,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// Makes a state of the bytes of a checkpoint. Throws DataError when they are damaged.
+/// Makes a state from the bytes of a checkpoint. Throws DataError when they are damaged.
 using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
 /// The reverse.
 using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
@@ -30,7 +30,7 @@ struct RankTime {
   double collective = 0;  ///< seconds in them: waiting for others, and moving data
 };
 
-/// A model as text; empty where the model's own class tells nothing of its layers.
+/// A model as text; empty if the model's class does not describe its layers.
 struct ModelText {
   std::string summary = {};  ///< what summary() prints
   std::string json = {};     ///< the layers, as TensorBoard reads Keras's JSON
@@ -62,11 +62,11 @@ class Training {
   /// ExitCode::terminated.
   virtual void request_preemption(ExitCode code) = 0;
 
-  /// That of the next step. The logs of an epoch have it, as "learning_rate", where it is not
-  /// simply the number that compile was given: with a schedule, and where it was set.
+  /// The rate of the next step. The logs of an epoch have it as "learning_rate", unless it is
+  /// simply the number that compile was given.
   [[nodiscard]] virtual double learning_rate() const = 0;
-  /// From the next step on. Must be called alike on every worker. Throws ConfigurationError unless
-  /// it is finite and at least 0, and if the optimizer has a schedule.
+  /// Takes effect in the next step. All workers must call it alike. Throws ConfigurationError
+  /// unless it is finite and at least 0, and if the optimizer has a schedule.
   virtual void set_learning_rate(double learning_rate) = 0;
 
   /// Optimizer updates made so far.
@@ -81,10 +81,10 @@ class Training {
 
   /// Whether the optimizer keeps moving averages of the weights (use_ema).
   [[nodiscard]] virtual bool has_averages() const { return false; }
-  /// Weights and averages change places, until the next epoch begins. Must be called alike on every
-  /// worker, and not in the on_test_batch_... and on_train_batch_... hooks.
+  /// Swaps weights and averages, until the next epoch begins. All workers must call it alike, and
+  /// not in the on_test_batch_... and on_train_batch_... hooks.
   virtual void swap_averages() {}
-  /// Whether they have.
+  /// Whether they are swapped.
   [[nodiscard]] virtual bool shows_averages() const { return false; }
 
   [[nodiscard]] virtual bool is_chief() const = 0;
@@ -140,8 +140,8 @@ class Training {
   /// warning; only if none of them has it, fit throws `reason`.
   virtual void cannot_restore(const std::exception_ptr& reason) { std::rethrow_exception(reason); }
 
-  /// In on_train_end: whether the restored training had come further than this fit goes, which has
-  /// done nothing then.
+  /// In on_train_end: whether the restored state was already past this fit's last epoch, so that
+  /// fit did nothing.
   [[nodiscard]] virtual bool restored_beyond_the_end() const { return false; }
 
   /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits
@@ -167,7 +167,7 @@ class Training {
   /// The values of all variables, also of those that are not trained (moving statistics), in an
   /// internal order, for set_parameters. Equal on all workers from the first epoch on.
   [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;
-  /// In all replicas of this worker. Must be called alike on every worker, and not in the
+  /// Sets them in all replicas of this worker. All workers must call it alike, and not in the
   /// on_test_batch_... hooks; in on_train_end, the chief's go to all workers. Throws Error when the
   /// size differs.
   virtual void set_parameters(std::span<const std::byte> parameters) = 0;

@@ -26,6 +26,7 @@ void mark_training_begun(const std::string& directory);
 
 [[nodiscard]] bool training_has_ended(const std::string& directory);
 
+/// What a CheckpointManager keeps, and where.
 struct CheckpointManagerOptions {
   std::string directory;
   std::optional<std::int64_t> max_to_keep = 5;  ///< nullopt keeps all
@@ -42,6 +43,7 @@ struct CheckpointManagerOptions {
 
 /// The path of the newest checkpoint of a folder that can be read; nothing if there is none. Skips
 /// missing and damaged files, with a warning that names them.
+/// Use: `latest_checkpoint("run")`.
 [[nodiscard]] std::optional<std::string> latest_checkpoint(const std::string& directory);
 
 namespace detail {

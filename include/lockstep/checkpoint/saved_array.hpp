@@ -1,4 +1,4 @@
-// SavedArray: one array as files keep it.
+// SavedArray: one array as files keep it. NamedArray: as a model has it.
 #pragma once
 
 #include <bit>
@@ -35,6 +35,8 @@ inline std::vector<std::byte> widen(std::span<const std::byte> bytes,
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
+struct Variable;  // core/variable.hpp
+
 /// What an array is, and its elements in canonical layout (row-major, the last extent fastest), as
 /// little-endian bytes.
 struct SavedArray {
@@ -47,6 +49,14 @@ struct SavedArray {
 };
 
 namespace detail {
+
+/// A variable of a model, and its values in one replica.
+template <class T>
+struct NamedArray {
+  std::string name;
+  const Variable* variable = nullptr;
+  std::span<T> values;
+};
 
 static_assert(std::endian::native == std::endian::little,
               "lockstep: files are little-endian, and so must the machine be");

@@ -347,7 +347,7 @@ class Launcher {
   void kill_those_that_delay_the_stop() {
     for (Worker& worker : workers_) {
       if (!worker.delays_stop()) continue;
-      warn(concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
+      warn(worker.name() + delays_the_stop);
       worker.hung = "told to stop, kept the others waiting,";
       worker.process.signal(SIGKILL);
     }

@@ -30,7 +30,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 ///  3. `abort(reason)` makes every other rank's pending and later calls fail with that reason, and
 ///     a call of this rank that another thread is in. Any thread may call it. Never throws.
 /// Optional:
-///  4. `abort(reason, code)`: the same, with the exit code with which the others shall end.
+///  4. `abort(reason, code)`: the same, with the exit code that the others end with.
 ///  5. `begin(operation)`: names the operation that the messages which follow belong to.
 ///  6. `activity()` and `close()`, as in ReportingCollective and ClosingCollective.
 ///

@@ -1,10 +1,11 @@
-// What is said of workers that are lost, keep others waiting, or do not come at start-up: one
-// numbering, one wording. For a lost worker, VoteTally joins the parts, FailureWatch adds the
-// address, CollectiveError the name.
+// What is said of workers that are lost, keep others waiting, do not come at start-up, or do not
+// fit: one numbering, one wording. For a lost worker, VoteTally joins the parts, FailureWatch adds
+// the address, CollectiveError the name.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,10 +109,12 @@ class WorkerNames {
 
 // Calls that differ, or were changed on the way.
 
-[[gnu::cold]] inline std::string replicas_out_of_step(std::string_view first, int other,
-                                                      std::string_view others) {
+/// `what`: "workers", "replicas"; then two of them, and the calls that they are in
+[[gnu::cold]] inline std::string are_out_of_step(std::string_view what, std::string_view first,
+                                                 std::string_view call, std::string_view other,
+                                                 std::string_view others_call) {
   return concat(
-      {"replicas are out of step: replica 0 is in ", first, ", replica ", other, " in ", others});
+      {what, " are out of step: ", first, " is in ", call, ", ", other, " in ", others_call});
 }
 [[gnu::cold]] inline std::string bits_changed(std::string_view message, std::string_view receiver,
                                               std::string_view where) {
@@ -143,6 +146,8 @@ inline constexpr const char* hears_no_worker =
     "hears none of the other workers any more: its network is cut, or all of them hang";
 inline constexpr const char* does_not_answer = "does not answer";
 inline constexpr const char* closed_the_connection = "closed the connection";
+inline constexpr const char* did_not_end = "did not end its work";
+inline constexpr const char* did_not_leave = "did not leave";
 inline constexpr const char* spoke_nonsense = "sent something that is no control frame";
 inline constexpr const char* was_lost_at_the_beginning =
     "was lost just when all workers were connected and told to begin: its process has ended, or "
@@ -194,6 +199,31 @@ inline constexpr const char* lost_as_well = "; lost as well: ";
 }
 [[gnu::cold]] inline std::string started_again(int restarts_left) {
   return concat({" started again; ", restarts_left, " restarts left"});
+}
+inline constexpr const char* delays_the_stop =
+    " was told to stop and keeps the others waiting: it is killed";
+/// Behind "ended (...".
+inline constexpr const char* go_on_without_it =
+    "); the others go on without it, and take it in when it is started again: ";
+inline constexpr const char* are_too_few_without_it =
+    "); the others are no more than half of those that were at work: they wait for it, and end if "
+    "it is not started again: ";
+
+// What fit says of a worker that is lost, behind the CollectiveError: what this one does.
+
+inline constexpr const char* waits_and_restores =
+    "; this worker waits for the others, and goes on from the last backup";
+inline constexpr const char* keeps_its_state =
+    "; this worker keeps its state, and waits for the others";
+inline constexpr const char* waits_for_all =
+    "; this worker keeps its state and waits until all are together again";
+/// `lost`: "its share of the update"; `updates`: "3", "2 to 3"
+[[gnu::cold]] inline std::string took_along(std::string_view training, std::string_view lost,
+                                            std::string_view updates) {
+  return concat({"fit: with ", training, ", a worker that was lost has taken ", lost,
+                 " along, and there is no backup to go on from (workers have made ", updates,
+                 " updates): start all workers again; a BackupAndRestore with a smaller save_freq "
+                 "has a backup sooner"});
 }
 
 // Workers that are missing at start-up, and why: ends of sentences, too.
@@ -250,7 +280,6 @@ inline constexpr const char* all_need_the_same =
 inline constexpr const char* speaks_otherwise = "does not speak this protocol";
 inline constexpr const char* is_another_program =
     "is another program, which does not speak this protocol";
-inline constexpr const char* has_not_proved = "has not proved that it knows the cluster secret";
 inline constexpr const char* has_this_name = ", which this worker calls itself";
 inline constexpr const char* is_no_contact = ", with which this worker has no connections";
 inline constexpr const char* tries_again = "; this worker tries again until the start-up times out";
@@ -267,12 +296,223 @@ inline constexpr const char* closes_in_handshake = "closes the connection during
 inline constexpr const char* closes_in_tls_handshake =
     "closes the connection during the TLS handshake; LOCKSTEP_TLS (or CommunicationOptions::tls) "
     "must be the same on all workers";
-inline constexpr const char* speaks_tls_only =
-    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
-    "must be the same on all workers";
 inline constexpr const char* closed_again = "closed the connection again";
 inline constexpr const char* gave_up = "gave up";
 inline constexpr const char* has_not_missed_its_worker =
     "is at work with the others, and has not noticed yet that it lost the one that had this place";
+
+// Processes that differ, as a handshake finds them: ends of sentences about the other one. `own` is
+// what this process is: "worker", "parameter server".
+
+/// `what`: the name of a property. Quotes only the beginning of what the other one has sent.
+[[gnu::cold]] inline std::string has_other(const TextPiece& what, const TextPiece& theirs,
+                                           const TextPiece& ours) {
+  constexpr std::size_t most = 200;
+  return concat({"has ", printable(what.view(), most), " ", printable(theirs.view(), most),
+                 ", this worker has ", ours.view()});
+}
+[[gnu::cold]] inline std::string has_another(std::string_view what) {
+  return concat(
+      {"has another ", what, " than this worker (which does not tell its own to strangers)"});
+}
+[[gnu::cold]] inline std::string takes_this_for(int worker, int own) {
+  return concat({"takes this worker for worker ", worker, ", but it is worker ", own});
+}
+[[gnu::cold]] inline std::string has_this_place(int worker) {
+  return concat(
+      {"is worker ", worker, ", as this process is: two processes with one place in the cluster"});
+}
+[[gnu::cold]] inline std::string has_other_secret(std::string_view own) {
+  return concat({"has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this ", own});
+}
+inline constexpr const char* no_secret =
+    "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
+inline constexpr const char* secret_missing =
+    "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+inline constexpr const char* cannot_prove =
+    "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+inline constexpr const char* has_not_proved =
+    "has not proved that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+inline constexpr const char* comes_too_late = "comes while the cluster is at work";
+inline constexpr const char* is_elastic =
+    "trains with ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker without";
+inline constexpr const char* is_fixed =
+    "trains without ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker with "
+    "them";
+inline constexpr const char* did_not_say_who = "has not shown in time who it is";
+
+// The same for TLS. `remedy` is TlsSettings::remedy().
+
+inline constexpr const char* speaks_tls_only =
+    "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or CommunicationOptions::tls) "
+    "must be the same on all workers";
+inline constexpr const char* closes_tls_handshake = "closed the connection in the TLS handshake";
+[[gnu::cold]] inline std::string process_speaks_tls_only(std::string_view remedy) {
+  return concat({"speaks TLS only, and this process does without", remedy});
+}
+[[gnu::cold]] inline std::string speaks_without_tls(std::string_view own, std::string_view remedy) {
+  return concat({"speaks without TLS, and this ", own, " only with it", remedy});
+}
+[[gnu::cold]] inline std::string speaks_other_tls(std::string_view own) {
+  return concat({"does not speak TLS 1.3, and this ", own, " speaks no other version"});
+}
+[[gnu::cold]] inline std::string fails_in_tls_handshake(std::string_view why) {
+  return concat({"fails in the TLS handshake: ", why});
+}
+[[gnu::cold]] inline std::string has_no_proof_in_common(std::string_view own,
+                                                        std::string_view remedy) {
+  return concat({"and this ", own,
+                 " have no proof for TLS in common: one may have a pre-shared key and the other a "
+                 "certificate",
+                 remedy});
+}
+[[gnu::cold]] inline std::string shows_no_certificate(std::string_view remedy) {
+  return concat({"shows no certificate for TLS", remedy});
+}
+[[gnu::cold]] inline std::string shows_certificate(std::string_view own, std::string_view remedy) {
+  return concat({"shows a certificate for TLS, and this ", own, " has a pre-shared key", remedy});
+}
+[[gnu::cold]] inline std::string shows_bad_certificate(std::string_view fault) {
+  return concat({"shows a certificate that ", fault});
+}
+/// `names`: for which the certificate is; `expected`: that of the process which was called.
+[[gnu::cold]] inline std::string shows_certificate_of_another(bool is_server,
+                                                              std::string_view names,
+                                                              std::string_view expected) {
+  return concat({"shows the certificate of another ", is_server ? "task" : "worker", ": it is for ",
+                 names, ", not for ", expected,
+                 "; LOCKSTEP_TLS_CERTIFICATE must name the one of the ",
+                 is_server ? "server's own task" : "worker itself"});
+}
+[[gnu::cold]] inline std::string claims_with_certificate(int worker, std::string_view names,
+                                                         std::string_view expected) {
+  return concat({"claims to be worker ", worker, ", with a certificate for ", names,
+                 ", and not for ", expected});
+}
+/// `why` begins with a comma or a colon.
+[[gnu::cold]] inline std::string refuses_certificate(std::string_view own, std::string_view why) {
+  return concat({"refuses this ", own, "'s certificate", why});
+}
+
+// Where workers meet at one address, or form a world.
+
+[[gnu::cold]] inline std::string waits_for_it(int worker, std::string_view other,
+                                              std::string_view why) {
+  return concat({"worker ", worker, " waits for ", other, ": ", why});
+}
+[[gnu::cold]] inline std::string waits_at(std::string_view meeting, int port,
+                                          std::string_view missing, int workers) {
+  return concat(
+      {"worker 0 waits at ", meeting, " (port ", port, ") for ", missing, " of ", workers});
+}
+/// `why` may be empty.
+[[gnu::cold]] inline std::string did_not_tell(int worker, std::string_view why) {
+  return concat({"did not tell worker ", worker, " the other workers' addresses: ",
+                 why.empty() ? "it " : "", why.empty() ? does_not_answer : why,
+                 "; is it started, on that host, and may this one connect to it?"});
+}
+[[gnu::cold]] inline std::string another_has_port(bool with_tls) {
+  return concat({"another program has the port",
+                 with_tls ? ", or LOCKSTEP_TLS (or CommunicationOptions::tls) is not the same on "
+                            "all workers"
+                          : ""});
+}
+inline constexpr const char* another_job_meets = "another job meets there";
+inline constexpr const char* ended_too_early = "ended the conversation before all had come";
+inline constexpr const char* answers_nonsense = "gives no valid answer";
+[[gnu::cold]] inline std::string turns_this_away(std::string_view meeting, std::string_view why) {
+  return concat({"start-up: rank 0 at ", meeting, " turns this worker away: it ", why});
+}
+[[gnu::cold]] inline std::string expects_other_size(int theirs, int ours) {
+  return concat({"expects ", theirs, " workers, and rank 0 expects ", ours,
+                 ": start all with the same number"});
+}
+[[gnu::cold]] inline std::string has_no_such_rank(int rank, int size) {
+  return concat({"claims to be rank ", rank, " of ", size, ", as rank 0 is here"});
+}
+[[gnu::cold]] inline std::string has_rank_of_other(int rank, std::string_view address) {
+  return concat({"claims to be rank ", rank, ", and so does the worker at ", address,
+                 ": each needs a rank of its own"});
+}
+/// `here` and `missing`: " 0 2"
+[[gnu::cold]] inline std::string roll_call(int workers, std::string_view here,
+                                           std::string_view missing) {
+  return concat({"of the cluster's ", workers, " workers, there are here:", here,
+                 "; missing:", missing.empty() ? " none" : missing});
+}
+[[gnu::cold]] inline std::string waits_for_others(int worker, std::string_view address,
+                                                  std::string_view roll) {
+  return concat({"worker ", worker, " at ", address, " waits for others: ", roll});
+}
+inline constexpr const char* forms_no_world = "no world can be formed: ";
+/// Behind a roll call. `last`: the members of the last world, if there was one.
+[[gnu::cold]] inline std::string what_it_takes(int min_workers, std::string_view last) {
+  return concat({last.empty()
+                     ? "; to begin takes all of them, or, after a while, more than half, at least "
+                     : "; to go on takes at least ",
+                 min_workers,
+                 last.empty() ? " (min_workers)"
+                              : " (min_workers), and more than half of the last world, workers ",
+                 last, last.empty() ? "" : ", or all of the cluster",
+                 ". Start those that are missing again, or all workers"});
+}
+[[gnu::cold]] inline std::string no_world_comes_to_work(const std::vector<std::string>& addresses) {
+  std::string text = "; no world comes to work. The workers of the last one listen at";
+  for (const std::string& address : addresses) text += " " + address;
+  return text + ", ports that the system chooses: they must reach each other there";
+}
+
+// Between workers and parameter servers: ends of sentences, too.
+
+inline constexpr const char* claims_nonsense = "makes no valid claim";
+[[gnu::cold]] inline std::string breaks_protocol(std::string_view how) {
+  return concat({"breaks the protocol: ", how});
+}
+[[gnu::cold]] inline std::string sends_other_size(std::uint64_t bytes, const TextPiece& expected) {
+  return concat({"sends ", bytes, " bytes where ", expected.view(),
+                 " are expected: do all run the same program?"});
+}
+[[gnu::cold]] inline std::string gave_nothing(bool was_asked, std::chrono::milliseconds time) {
+  return concat({was_asked ? "has been silent for " : "took no bytes for ", duration_text(time)});
+}
+[[gnu::cold]] inline std::string made_no_step(std::chrono::milliseconds limit) {
+  return concat({"lives, but has made no step for ", duration_text(limit), " while others wait"});
+}
+inline constexpr const char* is_left_out = ": it is left out";
+/// `option`: in parentheses, or empty
+[[gnu::cold]] inline std::string waits_for_silent(int worker, std::string_view server,
+                                                  std::chrono::seconds silence,
+                                                  std::chrono::milliseconds limit,
+                                                  std::string_view option) {
+  return concat({"worker ", worker, " waits for ", server, ", which has been silent for ",
+                 silence.count(), " s; after ", duration_text(limit), option,
+                 " its connection counts as lost"});
+}
+[[gnu::cold]] inline std::string waits_in_vain(std::string_view missing) {
+  return concat({"waits in vain for ", missing, "; are they started, with this cluster?"});
+}
+[[gnu::cold]] inline std::string has_not_come_back(std::string_view why,
+                                                   std::chrono::milliseconds limit) {
+  return concat({why, ", and it has not come back for ", duration_text(limit),
+                 "; start it (again), with the backup_dir that it had"});
+}
+[[gnu::cold]] inline std::string no_worker_came(std::chrono::milliseconds limit) {
+  return concat({"no worker has been connected for ", duration_text(limit),
+                 "; are they started, with this server in their TF_CONFIG?"});
+}
+[[gnu::cold]] inline std::string takes_place(int worker) {
+  return concat({"another process takes the place of worker ", worker});
+}
+[[gnu::cold]] inline std::string place_was_taken(int worker) {
+  return concat({"another process has taken the place of worker ", worker,
+                 ", and this one had it before: start one process only for each task"});
+}
+[[gnu::cold]] inline std::string is_turned_away(int worker, std::string_view why) {
+  return concat({"worker ", worker, " is turned away: ", why,
+                 "; the server waits for those that it can serve"});
+}
+[[gnu::cold]] inline std::string is_lost(int worker, std::string_view why) {
+  return concat({"worker ", worker, " is lost: ", why, "; the others go on, and it may come back"});
+}
 
 }}}  // namespace lockstep::detail

@@ -16,6 +16,10 @@ inline constexpr std::size_t huge_page = std::size_t{2} << 20;
 /// memory. The system may refuse.
 void ask_for_huge_pages(std::byte* data, std::size_t size) noexcept;
 
+/// Gives whole pages in these bytes of a paged_buffer() back to the system. They are zeros then,
+/// and take memory again where they are written. Where the system cannot, it does nothing.
+void release_pages(std::byte* data, std::size_t size) noexcept;
+
 inline constexpr std::size_t cache_line = 64;
 
 /// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, and then in huge pages
@@ -60,6 +64,10 @@ class Buffer {
   Release release_ = nullptr;
   void* context_ = nullptr;
 };
+
+/// Zeros, aligned to a page, that take memory where they are written, page by page. Throws
+/// std::bad_alloc.
+[[nodiscard]] Buffer paged_buffer(std::size_t size);
 
 }}  // namespace lockstep
 

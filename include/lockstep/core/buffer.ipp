@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "lockstep/core/buffer.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
@@ -19,6 +21,31 @@ LOCKSTEP_INLINE void ask_for_huge_pages([[maybe_unused]] std::byte* data,
       (huge_page - reinterpret_cast<std::uintptr_t>(data) % huge_page) % huge_page;
   if (size >= before + huge_page)
     (void)::madvise(data + before, (size - before) / huge_page * huge_page, MADV_HUGEPAGE);
+#endif
+}
+
+LOCKSTEP_INLINE void release_pages([[maybe_unused]] std::byte* data,
+                                   [[maybe_unused]] std::size_t size) noexcept {
+#if defined(__linux__)
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(data) % page) % page;
+  if (size >= before + page)
+    (void)::madvise(data + before, (size - before) / page * page, MADV_DONTNEED);
+#endif
+}
+
+LOCKSTEP_INLINE Buffer paged_buffer(std::size_t size) {
+#if defined(__linux__)
+  if (size == 0) return {};
+  void* const data =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) throw std::bad_alloc();
+  (void)::madvise(data, size, MADV_NOHUGEPAGE);
+  return {static_cast<std::byte*>(data), size,
+          [](std::byte* bytes, std::size_t count, void*) { (void)::munmap(bytes, count); },
+          nullptr};
+#else
+  return Buffer(size);
 #endif
 }
 

@@ -27,10 +27,10 @@ class ParsedRecords {
   static constexpr bool takes = std::invocable<F&, Record, Sample<T>&>;
   static_assert(
       takes<float> || takes<double>,
-      "lockstep: the function of from_text_lines and from_fixed_length_records must be callable as "
-      "f(record, "
-      "lockstep::Sample<T>& sample), T being float or double, and record a std::string_view or a "
-      "std::span<const std::uint8_t>");
+      "lockstep: the function of from_text_lines, from_fixed_length_records and from_tar_shards "
+      "must be callable as f(record, lockstep::Sample<T>& sample), T being float or double, and "
+      "record a std::string_view, a std::span<const std::uint8_t> or a const "
+      "lockstep::TarSample&");
 
  public:
   ParsedRecords(Records records, F f, SampleSizes sizes)

@@ -48,7 +48,7 @@ struct AttentionSize {
   std::size_t query_stride = 0;
   std::size_t key_stride = 0;
   bool causal = false;     ///< query t sees the keys 0 to t
-  std::size_t window = 0;  ///< with `causal`: of these the last ones, so many; 0: all
+  std::size_t window = 0;  ///< with `causal`: how many of the last ones; 0: all
   std::size_t group = 1;   ///< heads of queries that share one of keys and values; divides `heads`
 };
 

@@ -13,7 +13,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 struct BilinearSize {
   std::size_t height = 0, width = 0;  ///< of the small image
   std::size_t factor_down = 1,
-              factor_across = 1;  ///< the large one has so many times its rows and columns
+              factor_across = 1;  ///< the large one has its rows and columns times these
   std::size_t pixel = 0;  ///< elements of a pixel: channels x padded batch, a multiple of 16
 };
 

@@ -1,4 +1,4 @@
-// Runs a piece of code, compiled once for each instruction set, under the one in force.
+// Runs a piece of code, compiled once for each instruction set, for the one in use.
 #pragma once
 
 #include <utility>
@@ -68,7 +68,7 @@ LOCKSTEP_VECTOR_WIDTH(512) typename KernelResult<F>::Type run_avx512(const F& f)
 
 }  // namespace detail
 
-/// Calls `f.template operator()<Isa>()` with the tag of the instruction set in force, from a
+/// Calls `f.template operator()<Isa>()` with the tag of the instruction set in use, from a
 /// function that is compiled for it, and returns what f returns (a scalar or nothing). f is
 /// compiled three times, so let it be lean. Throws ConfigurationError when LOCKSTEP_MAX_ISA is
 /// wrong, and what f throws.

@@ -1,4 +1,4 @@
-// The instruction sets that kernels are compiled for, and the one in force.
+// The instruction sets that kernels are compiled for, and the one in use.
 #pragma once
 
 #include <cstddef>

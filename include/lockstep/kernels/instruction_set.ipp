@@ -23,12 +23,12 @@ LOCKSTEP_INLINE InstructionSet supported_instruction_set() noexcept {
 
 LOCKSTEP_INLINE InstructionSet parse_instruction_set(std::string_view text,
                                                      std::string_view source) {
-  for (const InstructionSet level :
-       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512,
-        InstructionSet::avx512_bf16})
+  for (const InstructionSet level : {InstructionSet::baseline, InstructionSet::avx2,
+                                     InstructionSet::avx512, InstructionSet::avx512_bf16})
     if (text == to_string(level)) return level;
   throw ConfigurationError(std::string(source) + " is '" + std::string(text) +
-                           "', which is no instruction set; use baseline, avx2, avx512 or avx512_bf16");
+                           "', which is no instruction set; use baseline, avx2, avx512 or "
+                           "avx512_bf16");
 }
 
 namespace detail {

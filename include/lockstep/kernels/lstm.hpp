@@ -147,7 +147,8 @@ void lstm_forward(const Recurrence<T>& r) {
   detail::clear_first_state(r, r.inner);
   for (std::size_t i = 0; i < r.size.steps; ++i) {
     detail::input_product(r, i);
-    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.before(r.dropped, i));
+    if (i > 0 || r.continues)
+      detail::recurrent_product<T>(r, i, 0, r.rows(), r.before(r.dropped, i));
     dispatch(detail::LstmStep<T, Activation, Recurrent>{r, i});
     if constexpr (!are_bounded<Activation, Recurrent>) detail::clear_step_padding(r, i, r.inner);
   }

@@ -18,7 +18,7 @@ inline constexpr std::size_t inner_block = 128;
   return (n + 15) / 16 * 16;
 }
 
-/// Columns of B that a register tile takes at once, at most. B may consist of panels of so many
+/// Columns of B that a register tile takes at once, at most. B may consist of panels of this many
 /// columns: see Panels.
 inline constexpr std::size_t panel_columns = 64;
 
@@ -61,7 +61,7 @@ struct Steps {
   [[nodiscard]] constexpr std::size_t row_of_a(std::size_t row) const noexcept {
     return a_panel == 0 ? row * a_row : row / packed_panel * a_panel + row % packed_panel * a_row;
   }
-  /// Whether so many rows from `row` on are a_row apart.
+  /// Whether this many rows from `row` on are a_row apart.
   [[nodiscard]] constexpr bool is_even(std::size_t row, std::size_t rows) const noexcept {
     return a_panel == 0 || row % packed_panel + rows <= packed_panel;
   }

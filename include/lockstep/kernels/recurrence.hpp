@@ -96,6 +96,7 @@ struct RecurrenceSize {
 template <class T>
 struct Recurrence {
   RecurrenceSize size;
+  bool continues = false;               ///< the first state is there, and not zero
   const T* inputs = nullptr;            ///< of `inputs` features
   const T* kernel = nullptr;            ///< [inputs][gates * units]
   const T* recurrent_kernel = nullptr;  ///< [units][gates * units]
@@ -152,10 +153,10 @@ void clear_step_padding(const Recurrence<T>& r, std::size_t i, T* cells = nullpt
       std::fill_n(r.after(states, i) + unit * s.batch() + s.samples, pads, T(0));
 }
 
-/// Sets to zero the state before the first step.
+/// Sets to zero the state before the first step, unless the recurrence continues.
 template <class T>
 void clear_first_state(const Recurrence<T>& r, T* states) {
-  std::fill_n(r.before(states, 0), r.size.units * r.size.batch(), T(0));
+  if (!r.continues) std::fill_n(r.before(states, 0), r.size.units * r.size.batch(), T(0));
 }
 
 /// gates = bias + kernel * inputs, for step number i.
@@ -241,7 +242,7 @@ struct DeltaProduct {
 /// Samples of deltas, of one step or several, that are transposed together.
 inline constexpr std::size_t delta_columns_at_once = 2 * inner_block;
 
-/// Elements of scratch that delta_products needs for so many deltas.
+/// Elements of scratch that delta_products needs for this many deltas.
 [[nodiscard]] constexpr std::size_t delta_products_scratch(std::size_t deltas) noexcept {
   return transposed_size(deltas, delta_columns_at_once);
 }

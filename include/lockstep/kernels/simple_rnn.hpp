@@ -87,7 +87,8 @@ void simple_rnn_forward(const Recurrence<T>& r) {
   detail::clear_first_state(r, r.dropped);
   for (std::size_t i = 0; i < r.size.steps; ++i) {
     detail::input_product(r, i);
-    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.before(r.dropped, i));
+    if (i > 0 || r.continues)
+      detail::recurrent_product<T>(r, i, 0, r.rows(), r.before(r.dropped, i));
     dispatch(detail::SimpleStep<T, Activation>{r, i});
     if constexpr (!are_bounded<Activation>) detail::clear_step_padding(r, i);
   }

@@ -53,7 +53,7 @@ struct Delta {
   T* masked = nullptr;
 };
 
-/// The panels of a transposed delta of so many rows and columns, in which a register tile finds all
+/// The panels of a transposed delta with these rows and columns, in which a register tile finds all
 /// that it needs in one run.
 [[nodiscard]] constexpr Panels transposed_panels(std::size_t rows, std::size_t columns) noexcept {
   return {std::min(padded_columns(rows), panel_columns), panel_columns * columns};

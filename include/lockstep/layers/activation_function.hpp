@@ -60,10 +60,11 @@ struct Linear {
   }
 };
 
-// Always true. g++ prints the names of constraints in its first message about arguments that are of
-// the wrong kind or in the wrong order, so that these are sentences.
+/// Always true. g++ prints the names of constraints in its first message about arguments that are
+/// of the wrong kind or in the wrong order, so that these are sentences.
 template <class...>
 concept the_activation_stands_before_the_options = true;
+/// The same, of recurrent layers.
 template <class...>
 concept the_options_stand_before_the_activation = true;
 

@@ -33,7 +33,7 @@ struct MultiHeadAttentionOptions {
   double dropout = 0;              ///< of the probabilities: from 0 to 1
   bool use_bias = true;            ///< in all four projections
   bool use_causal_mask = false;    ///< position t sees 0 to t. (In Keras an argument of the call.)
-  std::size_t sliding_window = 0;  ///< position t sees so many, itself the last; 0: all
+  std::size_t sliding_window = 0;  ///< position t sees this many, itself the last; 0: all
   /// Rotary positions with this base, as Llama has them (10000): queries and keys turn; 0: none.
   double rope_theta = 0;
   std::size_t num_key_value_heads = 0;  ///< see GroupQueryAttention; 0: as many as of queries
@@ -59,6 +59,7 @@ struct AttentionLayout {
   bool use_bias, causal;
   std::size_t window;
   double dropout;
+  std::size_t rotary_positions = 0;  ///< of the rotary table; 0: `queries`
 
   [[nodiscard]] constexpr std::size_t queries_of_heads() const { return heads * key_dim; }
   [[nodiscard]] constexpr std::size_t keys_of_heads() const { return key_value_heads * key_dim; }
@@ -349,6 +350,7 @@ class AttentionWork {
                               .positions = layout_.queries,
                               .stride = size_.query_stride,
                               .table = rotary_,
+                              .table_positions = layout_.rotary_positions,
                               .back = back,
                               .x = at(places_.q)};
     kernels::dispatch(rotary);

@@ -11,7 +11,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 /// Floating-point operations of matrix products for a sample (or a token, of a layer that is
 /// applied token by token), a multiply-add counted as two. All other work counts as none:
 /// activations, normalisation, pooling, the loss, the update. Products with the padding of an image
-/// are counted, and those that attention computes again in backward are not, as is usual.
+/// are counted, and those that attention computes again in backward are not, as is usual; those of
+/// Recompute are.
 struct Flop {
   std::uint64_t forward = 0;
   std::uint64_t backward = 0;          ///< the gradients of weights and of the input

@@ -54,7 +54,7 @@ concept IdInput = detail::holds_ids<Position, In>;
 template <std::size_t Position, class In>
 concept FlatTokens = detail::has_flat_tokens<Position, In>;
 
-/// A Sequence of at most so many positions.
+/// A Sequence of at most this many positions.
 template <std::size_t Position, class In, std::size_t Positions>
 concept SequenceOfAtMost = detail::has_at_most_positions<Position, In, Positions>;
 

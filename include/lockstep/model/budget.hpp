@@ -10,11 +10,13 @@
 #include <string_view>
 #include <type_traits>
 
+#include "lockstep/collectives/reduction/early_ranges.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
@@ -24,16 +26,16 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 inline constexpr std::size_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 
-/// What a step of training takes. Sizes are bytes of one replica, in a process that has one: those
-/// that fit allocates for the model and a batch. The program itself, its data, prefetched batches
-/// and what callbacks keep come on top.
+/// What a step of training takes. Sizes are bytes that fit allocates for the model and a batch, in
+/// a process with one replica. The program itself, its data, prefetched batches and what callbacks
+/// keep come on top.
 struct Budget {
   std::size_t samples = 0;                ///< of a rank in a step, at most
   std::size_t ranks = 1;                  ///< that share a batch
   std::size_t parameters = 0;             ///< numbers that are trained
   std::size_t constant_parameters = 0;    ///< other variables: moving statistics, Frozen layers
   std::size_t arena = 0;                  ///< the parameters, each variable padded to 64 bytes
-  std::size_t gradients = 0;              ///< as large
+  std::size_t gradients = 0;              ///< as large; a share with sharded_gradients
   std::size_t slots = 0;                  ///< the optimizer's, averages, accumulated gradients
   std::size_t state = 0;                  ///< variables that are not trained, and a copy of them
   std::size_t batch = 0;                  ///< samples, targets, predictions and their gradient
@@ -51,7 +53,7 @@ struct Budget {
 
 namespace detail {
 
-/// What of a Program's layout decides the memory of a batch.
+/// The part of a Program's layout that decides the memory of a batch.
 struct RowSizes {
   std::size_t inputs, targets, outputs, positions;
 };
@@ -83,14 +85,35 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
   return largest;
 }
 
+/// Parameters of the layer that has most of them.
+constexpr std::size_t largest_layer(std::span<const LayerInfo> layers) {
+  std::size_t largest = 0;
+  for (const LayerInfo& layer : layers) {
+    std::size_t size = 0;
+    for (const Variable& variable : layer.variables) size += variable.size();
+    largest = std::max(largest, layer.layers.empty() ? size : largest_layer(layer.layers));
+  }
+  return largest;
+}
+
+/// Elements of the gradients that a rank has at a time, where each keeps those of its share: these,
+/// and what others take of the layer that has most of them and of two ranges that are reduced.
+constexpr std::size_t gradient_share(std::size_t share, std::size_t elements, std::size_t largest,
+                                     int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  const std::size_t ranges = 2 * EarlyRanges(elements, ranks).longest();
+  return std::min(elements, share + (largest + ranges) * (count - 1) / count);
+}
+
 }  // namespace detail
 
 /// The Budget of training Net with batches of `batch` samples of all ranks together, as a dataset's
 /// batch() counts them. A constant where its arguments are, for the optimizers of the library.
-/// `LossType`: where the loss does not take one target a row, as those of classes do. `T`: the
+/// `LossType`: needed if the loss does not take one target a row, as those of classes do. `T`: the
 /// scalar type. `ranks`: processes of one replica each; at least 1. `sharded_updates`: as the
 /// option of MultiWorkerMirroredStrategy; for an optimizer that updates whole variables it is an
-/// estimate. LocalSGD and DiLoCo keep more than this.
+/// estimate. `sharded_gradients`: likewise; what is written ahead of a reduction is an estimate
+/// from above. LocalSGD and DiLoCo keep more than this.
 /// @code
 /// static_assert(ls::budget<Cnn>(64, ls::Adam{}).memory < 64 * ls::MiB);
 /// std::cout << ls::budget<Cnn>(64, ls::Adam{}, 4);
@@ -98,7 +121,8 @@ constexpr std::size_t largest_share(const O& optimizer, std::size_t elements, in
 /// Use: `budget<Sequential<Input<20>, Dense<3>>>(64, Adam{}, 4)`. Keras: none.
 template <class Net, class LossType = void, class T = float, class O>
 [[nodiscard]] constexpr Budget budget(std::size_t batch, const O& optimizer, int ranks = 1,
-                                      bool sharded_updates = false) {
+                                      bool sharded_updates = false,
+                                      bool sharded_gradients = false) {
   using In = typename Net::InputShape;
   static_assert(!std::is_void_v<In>,
                 "lockstep: budget needs a model: a Sequential whose first layer is ls::Input");
@@ -111,16 +135,20 @@ template <class Net, class LossType = void, class T = float, class O>
   for (const Variable& variable : constants) all.constant_parameters += variable.size();
 
   const std::size_t elements = Arena<T>::size_of(variables);
-  const bool shares = sharded_updates && ranks > 1;
+  const bool shares = (sharded_updates || sharded_gradients) && ranks > 1;
+  const std::size_t share = shares ? detail::largest_share(optimizer, elements, ranks) : elements;
   std::size_t whole_slots = 0;
   if constexpr (requires { optimizer.use_ema; }) whole_slots += optimizer.use_ema ? 1 : 0;
+  bool accumulates = false;
   if constexpr (requires { optimizer.gradient_accumulation_steps; })
-    whole_slots += optimizer.gradient_accumulation_steps > 1 ? 2 : 0;
+    accumulates = optimizer.gradient_accumulation_steps > 1;
+  whole_slots += accumulates ? 2 : 0;
   all.arena = all.gradients = elements * sizeof(T);
-  all.slots = (whole_slots * elements +
-               optimizer.slots() *
-                   (shares ? detail::largest_share(optimizer, elements, ranks) : elements)) *
-              sizeof(T);
+  if (shares && sharded_gradients && !accumulates)
+    all.gradients = detail::gradient_share(share, elements,
+                                           detail::largest_layer(Net::template layers<In>), ranks) *
+                    sizeof(T);
+  all.slots = (whole_slots * elements + optimizer.slots() * share) * sizeof(T);
   all.state = 2 * Arena<T>::size_of(constants) * sizeof(T);
 
   constexpr detail::RowSizes layout{.inputs = In::size,
@@ -149,12 +177,14 @@ template <class Net, class LossType = void, class T = float, class O>
 /// Use: `largest_batch<Sequential<Input<20>, Dense<3>>>(512 * MiB, Adam{})`. Keras: none.
 template <class Net, class LossType = void, class T = float, class O>
 [[nodiscard]] constexpr std::size_t largest_batch(std::size_t bytes, const O& optimizer,
-                                                  int ranks = 1, bool sharded_updates = false) {
+                                                  int ranks = 1, bool sharded_updates = false,
+                                                  bool sharded_gradients = false) {
   if (ranks < 1) throw ConfigurationError("largest_batch: ranks must be at least 1");
   const auto count = static_cast<std::size_t>(ranks);
   const auto fits = [&](std::size_t samples) {
-    return budget<Net, LossType, T>(samples * count, optimizer, ranks, sharded_updates).memory <=
-           bytes;
+    return budget<Net, LossType, T>(samples * count, optimizer, ranks, sharded_updates,
+                                    sharded_gradients)
+               .memory <= bytes;
   };
   std::size_t most = 0, step = 1;
   while (step < (std::size_t{1} << 40) && fits(step)) step *= 2;

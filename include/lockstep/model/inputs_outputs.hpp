@@ -41,7 +41,7 @@ struct NamedInput {
   using Content = Sample;  // see signature
 };
 
-/// A branch of Outputs: layers, whose output is flat, and its name, which stands in those of their
+/// A branch of Outputs: layers, whose output is flat, and its name, which is in those of their
 /// variables: "outputs/class/dense/kernel".
 /// Use: `Outputs<NamedOutput<"class", Dense<2>>, NamedOutput<"price", Dense<1>>>`. Keras: an
 /// output's name.
@@ -53,7 +53,7 @@ struct NamedOutput : Sequential<Layers...> {
 
 namespace detail {
 
-/// Where the part of that name lies in what stands side by side; an empty range: there is none.
+/// Where the part of that name is among parts side by side; an empty range if there is none.
 template <std::size_t Count>
 constexpr FeatureRange named_range(std::string_view name,
                                    const std::array<std::string_view, Count>& names,
@@ -73,7 +73,7 @@ constexpr bool names_differ() {
   return true;
 }
 
-/// The number of the one of that name; 0 where there is none.
+/// The index of the one of that name; 0 if there is none.
 template <class... Named>
 constexpr std::size_t index_of_name(std::string_view name) {
   std::size_t found = 0, i = 0;
@@ -93,7 +93,7 @@ struct PartOfInput<Begin, Shape<Extents...>> {
   using Type = Sequential<Slice<Begin, Shape<Extents...>::size>, Reshape<Extents...>>;
 };
 
-/// Whether an input (an output) has that name. Beside it the compiler prints those that there are.
+/// Whether an input (an output) has that name. The compiler prints the existing names beside it.
 template <Name Of, class... Named>
 concept HasName = ((Named::name == Of.view()) || ...);
 
@@ -128,7 +128,7 @@ inline constexpr auto metric_name = [] {
 
 }  // namespace detail
 
-/// The first layer of a model with several inputs: in a sample they stand side by side, flat, in
+/// The first layer of a model with several inputs, which are side by side in a sample, flat, in
 /// this order. `Get<"image">` is the layer that takes one out, in its shape.
 /// @code
 /// using In = Inputs<NamedInput<"image", 28, 28, 1>, NamedInput<"age", 1>>;

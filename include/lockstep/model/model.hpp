@@ -31,7 +31,6 @@
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
-#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/synchronization.hpp"
@@ -44,7 +43,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// What a Tensor can be made of.
+/// What a Tensor can be made from.
 template <class X>
 concept Array = requires(const X& x) { Tensor(x); };
 template <class... Xs>
@@ -75,15 +74,15 @@ template <class... Arrays>
   return samples.batch(samples.cardinality());
 }
 
-/// What evaluate goes through.
+/// What evaluate uses.
 template <class X, class Y>
 [[nodiscard]] AnyDataset evaluation_data(const X& x, const Y& y, const EvaluateOptions& options) {
   const std::int64_t batch = array_batch_size("evaluate", options.batch_size);
   return weighted_slices(x, y, options.sample_weight).batch(batch);
 }
 
-/// What fit trains on. Without validation_data, the share validation_split of the samples, from
-/// their end, becomes it.
+/// What fit trains on. Without validation_data, the last samples (a share of validation_split)
+/// become it.
 template <class X, class Y>
 [[nodiscard]] AnyDataset training_data(const X& x, const Y& y, FitOptions& options) {
   const std::int64_t batch = array_batch_size("fit", options.batch_size);
@@ -109,10 +108,10 @@ template <class X, class Y>
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// What compile may be told beyond what is a type.
+/// Options of compile.
 struct CompileOptions {
-  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief.
-  /// The chief's is used on all workers.
+  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief,
+  /// whose seed all workers use.
   std::optional<std::uint64_t> seed = std::nullopt;
   /// When the ranks communicate. Default: in every step. Over a slow network, rounds of steps
   /// without communication: LocalSGD{.steps = 16}, or DiLoCo{.steps = 500}. Equal on all workers,
@@ -170,7 +169,7 @@ struct AdaptSentence {
   static constexpr bool said = true;
 };
 
-/// Of a call whose first argument is an array in braces.
+/// For a call whose first argument is an array in braces.
 template <class Number>
 struct BracesSentence {
   static constexpr bool said = true;
@@ -200,6 +199,51 @@ struct OtherCall {
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
+/// How a file lays out its arrays, and what it calls them.
+enum class WeightsLayout {
+  keras,  ///< as save_weights: "dense/kernel" [inputs x units]
+  /// A state_dict of PyTorch: "fc.weight" [units x inputs]. Dots stand for slashes; weight is a
+  /// layer's kernel, embeddings, gamma or scale, bias its bias or beta, running_mean and
+  /// running_var are its moving_mean and moving_variance. Kernels of Linear (also those of several
+  /// heads, as query/kernel), Conv1d, Conv2d (also depthwise) and ConvTranspose2d are transposed;
+  /// the gates of GRU are put into Keras's order, and the two biases of LSTM and RNN are added.
+  /// Arrays of whole numbers (num_batches_tracked) are passed over.
+  pytorch,
+};
+
+/// A name in the file, and the one that this model has in its place.
+struct WeightsRename {
+  std::string from;  ///< of an array ("fc.weight"), or what the names of a module begin with ("fc")
+  std::string to;    ///< "dense/kernel", or "dense"
+  /// PyTorch's Linear behind a Flatten: what was made flat, as [channels, height, width]. PyTorch
+  /// flattens it in that order, and Keras by height, width and channel, so that rows must move.
+  std::vector<std::size_t> flattened = {};
+};
+
+/// Options of load_weights: Keras's, and more for files of other programs.
+struct LoadWeightsOptions {
+  /// Load what both have: variables that the file lacks keep their values, and arrays that the
+  /// model lacks are skipped. (Otherwise either is an error.)
+  bool by_name = false;
+  /// Keep the value of a variable whose shape in the file differs, instead of throwing.
+  bool skip_mismatch = false;
+  /// If several rules fit a name, the one with the longest `from` is used.
+  std::vector<WeightsRename> rename = {};
+  WeightsLayout layout = WeightsLayout::keras;
+  /// Load only the variables of a file of Keras, not the state of its optimizer.
+  bool weights_only = false;
+};
+
+/// What load_weights did with each variable of the model.
+struct LoadedWeights {
+  std::vector<std::string> loaded;      ///< has its value from the file
+  std::vector<std::string> missing;     ///< is not in the file, and keeps its value
+  std::vector<std::string> mismatched;  ///< has another shape there, and keeps its value
+  std::vector<std::string>
+      unused;  ///< arrays of the file (under its names) that are none of the model's
+  bool optimizer_state = false;  ///< that of Keras's file was taken, too
+};
+
 /// One variable, as get_weights gives it.
 template <class T>
 struct Weight {
@@ -220,7 +264,7 @@ template <class T>
   return weights;
 }
 
-/// Throws ConfigurationError when the weights' number or a shape is not that of the arrays.
+/// Throws ConfigurationError when the number of weights or a shape differs from the arrays'.
 template <class T>
 void check_weights(const std::vector<Weight<T>>& weights,
                    const std::vector<NamedArray<T>>& arrays) {
@@ -251,20 +295,22 @@ struct ModelFiles;
 
 }  // namespace detail
 
-/// What a Model has for its variables, in memory and in files, and for the figures that belong to
-/// them. A part of Model, whose members these are; T is its scalar type.
+/// The members of Model for its variables, in memory and in files, and for figures about them. T is
+/// its scalar type.
 template <class Model, class T>
 class ModelVariables {
  public:
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others
   /// (moving statistics).
+  /// Use: `model.get_weights()`.
   [[nodiscard]] std::vector<Weight<T>> get_weights() const {
     return detail::copy_weights(detail::named_arrays_of(trainer(), 0));
   }
 
-  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
-  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs,
-  /// and Error while fit trains with parameter servers.
+  /// Sets every variable, in the form of get_weights; the chief's go to all workers when the next
+  /// fit begins. Throws ConfigurationError, having changed nothing, when a number or a shape
+  /// differs, and Error while fit trains with parameter servers.
+  /// Use: `model.set_weights(model.get_weights())`.
   void set_weights(const std::vector<Weight<T>>& weights) {
     detail::check_variables_are_here(trainer(), "set_weights");
     detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
@@ -275,6 +321,7 @@ class ModelVariables {
   /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
   /// lockstep's own format, for load and load_model. The chief alone writes. Throws Error naming
   /// the path; the file that was there then stays.
+  /// Use: `model.save("net.lockstep")`.
   void save(const std::string& path) const { files().save(model(), path); }
 
   /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
@@ -285,6 +332,7 @@ class ModelVariables {
   /// variables alone). Throws, on every worker, DataError when the file cannot be read or is
   /// damaged, and ConfigurationError naming the difference when it belongs to another model;
   /// nothing is changed then.
+  /// Use: `model.load("net.lockstep")`. Keras: `load_model`.
   void load(const std::string& path) { files().load(model(), path); }
 
   /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz,
@@ -294,10 +342,11 @@ class ModelVariables {
   /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
   /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
   /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise. As Keras does,
-  /// it puts the optimizer's state into the file (of LARS and of the program's own optimizers,
-  /// which have no keras_slots, nothing). In a fit with parameter servers the variables alone are
-  /// saved; with sharded_updates all workers must make this call, and in a fit too the state is in
-  /// the file where the chief has it (see Training::state).
+  /// it puts the optimizer's state into the file (but not that of LARS and of other optimizers
+  /// without keras_slots). In a fit with parameter servers the variables alone are saved; with
+  /// sharded_updates all workers must make this call, and in a fit too the state is in the file
+  /// where the chief has it (see Training::state).
+  /// Use: `model.save_weights("net.weights.h5")`.
   void save_weights(const std::string& path) const { files().save_weights(model(), path); }
 
   /// Sets every variable, found by its name, from such a file or one that other programs wrote;
@@ -309,33 +358,40 @@ class ModelVariables {
   /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
   /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
   /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
-  /// DataError all the same). A model that is in fit, and one of which a variable was not loaded,
-  /// keeps its own.
+  /// DataError all the same). A model that is in fit, or of which a variable was not loaded, keeps
+  /// its state.
+  /// Use: `model.load_weights("net.safetensors")`.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
-  /// The same, of a file of another model or another program: by the variables' names, with other
-  /// shapes left out, renamed, or in PyTorch's layout; by name, or with .weights_only, without the
-  /// state of Keras's optimizer. Says on the chief what was not loaded.
-  /// Throws ConfigurationError, too, when nothing at all was found; nothing is changed then.
+  /// The same from a file of another model or program: by the variables' names, without those of
+  /// other shapes, renamed, or in PyTorch's layout. With .by_name or .weights_only the state of
+  /// Keras's optimizer is not loaded. Says on the chief what was not loaded. Throws
+  /// ConfigurationError, too, when nothing at all was found; nothing is changed then.
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
     return files().load_weights(model(), path, options);
   }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
+  /// Use: `model.parameters_crc32c()`. Keras: none.
   [[nodiscard]] std::uint32_t parameters_crc32c() const {
     return detail::parameters_crc32c(trainer());
   }
 
-  /// The seed in use: the chief's.
+  /// The seed in use, which is the chief's.
+  /// Use: `model.seed()`. Keras: none.
   [[nodiscard]] std::uint64_t seed() const noexcept { return detail::seed_of(trainer()); }
+  /// The rate of the next update, a schedule's too.
+  /// Use: `model.learning_rate()`. Keras: `optimizer.learning_rate`.
   [[nodiscard]] double learning_rate() const { return detail::learning_rate_of(trainer()); }
-  /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
-  /// to all workers when the next fit begins; in a callback, all workers must make the same call.
-  /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
+  /// Sets the rate of the fits that follow; the updates made so far still count. The chief's value
+  /// goes to all workers when the next fit begins; in a callback, all workers must make the same
+  /// call. Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
   /// schedule.
+  /// Use: `model.set_learning_rate(0.01)`. Keras: `optimizer.learning_rate = 0.01`.
   void set_learning_rate(double learning_rate) {
     detail::set_learning_rate(trainer(), learning_rate);
   }
   /// Optimizer updates made so far.
+  /// Use: `model.iterations()`. Keras: `optimizer.iterations`.
   [[nodiscard]] std::int64_t iterations() const noexcept {
     return detail::iterations_of(trainer());
   }
@@ -401,8 +457,8 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                 return nullptr;
             })),
         on_replicas_(detail::replicas_of(*trainer_)) {}
-  /// As above, and then calls begin(*this): a model cannot be moved, so that a function that
-  /// returns one can do nothing after it has made it.
+  /// As above, and then calls begin(*this): a model cannot be moved, so a function that returns one
+  /// cannot change it first.
   template <class Begin>
   Model(detail::StrategyOf<S> strategy, CompileOptions options, LossType loss,
         OptimizerType optimizer, std::tuple<Metrics...> metrics, Begin begin)
@@ -413,13 +469,15 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Trains on a dataset of global batches. Returns one value for each figure and each epoch that
-  /// this call has ended: not those from before an interruption, and no epoch at all if nothing was
-  /// left to do. Passes over the data are counted on from fit to fit, so that k fits of one epoch
-  /// are one fit of k epochs, bit for bit (but for use_ema, whose averages become the weights at
-  /// the end of each fit); where steps_per_epoch is not a whole pass, each fit begins a new one.
+  /// Trains on a dataset of global batches, or on arrays (x, y). Returns one value for each figure
+  /// and each epoch that this call has completed: without those from before an interruption, and
+  /// with no epoch at all if nothing was left to do. Passes over the data are counted on from fit
+  /// to fit, so that k fits of one epoch are one fit of k epochs, bit for bit (but for use_ema,
+  /// whose averages become the weights at the end of each fit); where steps_per_epoch is not a
+  /// whole pass, each fit begins a new one.
   /// Throws ConfigurationError for wrong options, before any work; DataError for data that do not
   /// fit the model.
+  /// Use: `model.fit(dataset, {.epochs = 3}, EarlyStopping{})`.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
@@ -451,10 +509,11 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     }
   }
 
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   History fit(detail::OtherCall<detail::FitSentence>, ...);
 
-  /// Loss and metrics over a dataset, weighted by its samples; equal on every worker.
+  /// Loss and metrics over a dataset or arrays, weighted by its samples; equal on every worker.
+  /// Use: `model.evaluate(dataset)`.
   template <class D, class... Callbacks>
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
@@ -477,11 +536,12 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     if constexpr (detail::Arrays<X, Y>)
       return run_evaluate(detail::evaluation_data(x, y, options), options, callbacks...);
   }
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   Logs evaluate(detail::OtherCall<detail::EvaluateSentence>, ...);
 
   /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs
   /// every worker to reach all of the data (AutoShardPolicy::data, whatever the dataset says).
+  /// Use: `model.predict(x)`.
   template <class D, class... Callbacks>
     requires Dataset<D>
   Predictions predict(const D& dataset, PredictOptions options = {}, Callbacks&&... callbacks) {
@@ -501,18 +561,19 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
       return run_predict(detail::array_data("predict", options.batch_size, x), options,
                          callbacks...);
   }
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   Predictions predict(detail::OtherCall<detail::PredictSentence>, ...);
 
   /// One update, on one global batch: a sample for each row of x, and its targets in the same row
   /// of y. All workers give the same arrays, and each replica takes its part of them. Returns loss
   /// and metrics of this batch alone, as they were before the update (Keras 3 gives means over all
   /// calls since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit,
-  /// but for layers that draw random numbers, as the samples of each call are numbered from 0, and
-  /// for gradient_accumulation_steps, as each call sums over replicas at once. No
-  /// callback is called, nor do the chief's variables go to the workers first, as they do when fit
-  /// begins: all must have set the same ones. Throws as fit does, and DataError when there is no
-  /// row. A third array has the weights of the samples.
+  /// except for layers that draw random numbers, because the samples of each call are numbered from
+  /// 0, and for gradient_accumulation_steps, because each call sums over replicas at once. No
+  /// callback is called, and the chief's variables do not go to the workers first, as they do when
+  /// fit begins: all must have set the same ones. Throws as fit does, and DataError when there is
+  /// no row. A third array has the weights of the samples.
+  /// Use: `model.train_on_batch(x, y)`.
   template <class X, class Y, class... W>
   Logs train_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
@@ -526,6 +587,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                                     detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
   /// Loss and metrics of one global batch, as evaluate returns them; prints no progress bar.
+  /// Use: `model.test_on_batch(x, y)`.
   template <class X, class Y, class... W>
   Logs test_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
@@ -537,6 +599,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
                           {.verbose = 0});
   }
   /// The outputs for one global batch, a row for each of x, on every worker.
+  /// Use: `model.predict_on_batch(x)`.
   template <class X>
   Predictions predict_on_batch(const X& x) {
     static_assert(
@@ -549,6 +612,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   /// Sets mean and variance of every Normalization layer to those of its input over the data of all
   /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if
   /// the model has no such layer, DataError if there are no data.
+  /// Use: `model.adapt(x)`. Keras: `Normalization.adapt`.
   template <class D>
     requires Dataset<D>
   void adapt(const D& dataset, AdaptOptions options = {}) {
@@ -565,12 +629,13 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
     if constexpr (detail::Arrays<X>)
       detail::adapt(*trainer_, detail::array_data("adapt", options.batch_size, x), options);
   }
-  /// Every other call, for its sentence.
+  /// Any other call is an error that says so.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
 
   /// The single steps of this model on a replica of its strategy, for the program's loops: a
   /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in
   /// fit, nor after the program has called the strategy's reconnect(): compile anew then (Error).
+  /// Use: `model.on(replica)`. Keras: none.
   auto& on(typename S::Replica& replica) {
     static_assert(
         requires { sizeof(detail::OnReplica<Model>); },
@@ -579,9 +644,11 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   }
 
   /// "dense_1", for each layer; those of a nested Sequential begin with its name and a slash.
+  /// Use: `model.layer_names()`. Keras: `[layer.name for layer in model.layers]`.
   static std::vector<std::string> layer_names() { return Net::template layer_names<InputShape>(); }
 
   /// Prints Keras's table to standard output.
+  /// Use: `model.summary()`.
   static void summary() { std::fputs(Net::summary().c_str(), stdout); }
 
  private:
@@ -592,7 +659,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   template <class>
   friend struct detail::OnReplica;
 
-  // For their sentences.
+  // Errors that say what is missing.
   static void need_loss() {
     static_assert(!std::same_as<LossType, NoLoss>,
                   "lockstep: this model was compiled without a loss: for fit, evaluate and the "
@@ -636,7 +703,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
 
 namespace detail {
 
-/// What a program calls after compile, where it has no strategy: one of the model's.
+/// The strategy of a model that is compiled without one.
 [[nodiscard]] inline std::unique_ptr<OneDeviceStrategy> own_strategy() {
   return std::make_unique<OneDeviceStrategy>();
 }
@@ -708,7 +775,7 @@ auto compile_and(StrategyOf<S> strategy, CompileOptions options, Begin begin, Pa
     return with(std::move(parts)..., NoOptimizer{});
 }
 
-/// Arguments of compile behind its options.
+/// The arguments of compile after its options.
 template <class... Parts>
 concept CompileParts =
     !(Strategy<std::remove_cvref_t<Parts>> || ...) && !(std::same_as<Parts, CompileOptions> || ...);
@@ -727,6 +794,7 @@ concept CompileParts =
 /// auto model = compile<Net>(strategy);
 /// auto generator = compile<Net>(strategy, {.seed = 1}, Adam{});
 /// @endcode
+/// Use: `compile<Net>(strategy, {.seed = 1}, MeanSquaredError{}, Adam{}, R2Score{})`.
 template <class Net, class T = float, Strategy S, detail::CompileParts... Parts>
 auto compile(S& strategy, CompileOptions options, Parts... parts) {
   return detail::compile_and<Net, T, S>(
@@ -748,7 +816,7 @@ auto compile(Parts... parts) {
       detail::own_strategy(), {}, [](auto&) {}, std::move(parts)...);
 }
 
-/// Of a strategy that would be gone at once, for its sentence.
+/// For a strategy that would be destroyed at once: a compiler's error that says so.
 template <class Net, class T = float, Strategy S, class... Rest>
 auto compile(const S&&, Rest&&...) {
   static_assert(!Strategy<S>,

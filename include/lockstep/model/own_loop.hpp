@@ -12,23 +12,23 @@
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/own_loop.hpp"
 
-// A program's own loop runs on each replica:
+// A custom loop runs on each replica:
 //
 //   strategy.run([&](auto& replica) { ... model.on(replica) ... batches.on(replica) ... })
 //
-// once around each step, as in TensorFlow, or once around the whole loop, so that threads
-// are not woken in each step: then it is as fast as fit. Inside, a replica has its part of each
-// batch (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply.
-// Fit's own step is made of the same functions. What they need besides (a route for the update,
-// logs) is made at the first call of Model::on for a replica, and kept; made again where fit has
-// lost a worker and connected anew. A program that calls the strategy's reconnect() itself compiles
-// its models and distributes its datasets anew; the steps of a model from before are refused, and
-// so are batches where the worker has another place since.
+// once around each step, as in TensorFlow, or once around the whole loop, so that threads are not
+// woken in each step: then it is as fast as fit. Inside, a replica has its part of each batch
+// (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply. Fit's
+// step is made of the same functions. What they need besides (a route for the update, logs) is made
+// at the first call of Model::on for a replica, and again after fit has lost a worker and
+// reconnected. A program that calls the strategy's reconnect() itself compiles its models and
+// distributes its datasets anew; steps of earlier models are refused, and so are earlier batches if
+// the worker's place has changed.
 //
-// Ranks agree in apply and minimize alone, by the reduction that fit has, too: the loss and metrics
-// in ReplicaModel::logs are of all ranks, and a decision that is taken from them is the same
-// everywhere. Anything else is agreed by OwnLoops::reduce. Files are written between two run(), or
-// within one by replica.team_lead(f), where the first replica calls f and the others wait.
+// Ranks agree only in apply and minimize, by the same reduction as in fit: the loss and metrics in
+// ReplicaModel::logs are those of all ranks, and a decision based on them is the same everywhere.
+// For anything else there is OwnLoops::reduce. Files are written between two run(), or within one
+// by replica.team_lead(f), where the first replica calls f and the others wait.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 

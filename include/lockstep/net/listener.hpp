@@ -136,6 +136,19 @@ struct OwnPort {
   return socket;
 }
 
+/// Listens on a free port for other workers, as listen_for does, and keeps it. Returns its number.
+/// Throws Error.
+[[nodiscard, gnu::cold]] inline int open_free_port(const std::string& host,
+                                                   const std::string& bind_address,
+                                                   KeptPort& port) {
+  const Descriptor socket = listen_for(host, bind_address, 0);
+  if (socket.is_open()) port.keep(socket.get());
+  if (!socket.is_open() || !port.is_set())
+    throw Error(
+        concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
+  return port_of(own_name(socket.get()));
+}
+
 /// A socket that listens, and takes calls without waiting.
 class ListeningSocket {
  public:

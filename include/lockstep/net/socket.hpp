@@ -209,8 +209,8 @@ bool set_option(int socket, int level, int option, const Value& value) noexcept 
   return ::setsockopt(socket, level, option, &value, sizeof value) == 0;
 }
 
-/// After so many seconds in which nothing comes, the system asks whether the other side's machine
-/// is still there, four times, and then ends the connection.
+/// After this many seconds of silence, the system asks whether the other side's machine is still
+/// there, four times, and then ends the connection.
 inline void keep_alive(int socket, int idle, int interval) noexcept {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);

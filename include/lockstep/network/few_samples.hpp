@@ -10,6 +10,7 @@
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/sequential.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -31,6 +32,10 @@ struct FewSamplesChain<In, T> {
 
 template <class In, class T, class... Inner, class... Rest>
 struct FewSamplesChain<In, T, Sequential<Inner...>, Rest...>
+    : FewSamplesChain<In, T, Inner..., Rest...> {};
+
+template <class In, class T, class... Inner, class... Rest>
+struct FewSamplesChain<In, T, Recompute<Inner...>, Rest...>
     : FewSamplesChain<In, T, Inner..., Rest...> {};
 
 template <class In, class T, AliasingLayer L, class... Rest>
@@ -69,8 +74,8 @@ struct FewSamplesChain<In, T, L, Rest...> {
   }
 };
 
-/// So many samples are a few: with more, the padding of a batch costs less than reading weights in
-/// their order saves.
+/// The most samples that are a few: with more, the padding of a batch costs less than reading
+/// weights in their order saves.
 inline constexpr std::size_t few_samples = 4;
 
 /// A network for a few samples, as what is no template of it sees it.

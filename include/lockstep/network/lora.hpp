@@ -36,8 +36,8 @@ constexpr std::array<Variable, 2> lora_factors(std::string_view a, std::string_v
           Variable{b, {rank, units...}, zeros, Fans{rank, (units * ... * 1)}}};
 }
 
-/// A frozen layer's work, and that of the factors, pairs of A and B, with each of so many rows.
-/// (A's gradient needs that of x A, whether the input's is wanted or not.)
+/// The work of a frozen layer and of its factors, pairs of A and B, for this many rows. (A's
+/// gradient needs that of x A, whether the input's is wanted or not.)
 template <std::size_t Count>
 constexpr Flop lora_flop(Flop all, const std::array<Variable, Count>& factors, std::size_t rows) {
   for (std::size_t i = 0; i < Count; ++i) {

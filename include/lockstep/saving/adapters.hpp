@@ -1,4 +1,4 @@
-// The factors of LoRA: in files without the layers that they belong to, and merged into these.
+// The factors of LoRA: in files without their layers, and merged into these.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/saving/model_files.hpp"
-#include "lockstep/training/trainer.hpp"
+#include "lockstep/training/loops.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-/// "dense/" of a factor's name, "dense/lora_kernel_a"; empty: it is none.
+/// "dense/" of a factor's name, "dense/lora_kernel_a"; empty if it is none.
 inline std::string_view layer_of_factor(std::string_view name) {
   const std::size_t at = name.rfind("lora_kernel_");
   return at == std::string_view::npos ? std::string_view{} : name.substr(0, at);
@@ -40,6 +40,7 @@ const Weight<T>* find_weight(const std::vector<Weight<T>>& weights, const std::s
 /// Writes the factors of a model's LoRA layers alone, by the extension as .safetensors, .npz or
 /// lockstep's own format; `model.load_weights(path, {.by_name = true})` takes them back. The chief
 /// alone writes. Throws ConfigurationError when the model has none, Error naming the path.
+/// Use: `save_adapters(model, "lora.safetensors")`. Keras: none.
 template <class Model>
 void save_adapters(const Model& model, const std::string& path) {
   std::vector<SavedArray> arrays;
@@ -56,13 +57,14 @@ void save_adapters(const Model& model, const std::string& path) {
     throw ConfigurationError(
         "save_adapters: the model has no LoRA layer, so there is nothing to "
         "save; save_weights saves all variables");
-  if (detail::ModelFiles<Model>::trainer(model).strategy().is_chief())
+  if (detail::strategy_of(detail::ModelFiles<Model>::trainer(model)).is_chief())
     save_weights_file(path, std::move(arrays));
 }
 
 /// The weights, with kernel + A B in place of each kernel that has factors, and without these: for
 /// `set_weights` of the model without LoRA, which then predicts the same. Throws ConfigurationError
 /// for factors that do not fit their kernel.
+/// Use: `merged_weights(model.get_weights())`. Keras: none.
 template <class T>
 [[nodiscard]] std::vector<Weight<T>> merged_weights(const std::vector<Weight<T>>& weights) {
   std::vector<Weight<T>> merged;

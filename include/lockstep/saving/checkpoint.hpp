@@ -1,4 +1,4 @@
-// Checkpoint: a model, saved with other objects of the program. CheckpointManager: the newest few
+// Checkpoint: a model, saved with other objects of the program. CheckpointManager: keeps the newest
 // checkpoints of a run.
 #pragma once
 
@@ -17,7 +17,6 @@
 #include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
-#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/model_state.hpp"
@@ -26,7 +25,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-/// Throws ConfigurationError unless a file has as many objects beside the model as the caller.
+/// Throws ConfigurationError unless a file has the caller's number of objects beside the model.
 void check_objects(std::size_t found, std::size_t expected);
 
 }  // namespace detail
@@ -47,6 +46,7 @@ concept Restorable =
 /// @endcode
 ///
 /// Used by one thread, the same calls in the same order on every worker.
+/// Use: `Checkpoint(model)`.
 template <class Model, Restorable... Objects>
 class Checkpoint {
   using Files = detail::ModelFiles<Model>;
@@ -54,7 +54,8 @@ class Checkpoint {
  public:
   explicit Checkpoint(Model& model, Objects&... objects) : model_(model), objects_(objects...) {}
 
-  /// Writes one file; the chief alone does. Throws Error naming the path.
+  /// Writes one file, on the chief alone. Throws Error naming the path.
+  /// Use: `checkpoint.save("run.lockstep")`.
   void save(const std::string& path) const {
     const detail::AllSlots all_slots(Files::trainer(model_));
     if (!detail::strategy_of(Files::trainer(model_)).is_chief()) return;
@@ -64,6 +65,7 @@ class Checkpoint {
   /// Restores all, as Model::load does, from a file that save or CheckpointManager wrote. A
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
+  /// Use: `checkpoint.restore("run.lockstep")`.
   void restore(const std::string& path) {
     detail::check_variables_are_here(Files::trainer(model_), "restore");
     decode(path,
@@ -127,7 +129,7 @@ class ManagedFolder {
     std::vector<std::byte> bytes = {};
   };
   [[nodiscard]] Newest newest(AnyStrategy& strategy, std::uint64_t expected);
-  /// It was restored.
+  /// A checkpoint was restored: the interval counts from it.
   void restored(std::int64_t updates) noexcept;
   void finish() const;
   [[nodiscard]] std::vector<std::string> checkpoints() const;
@@ -149,6 +151,7 @@ class ManagedFolder {
 /// @endcode
 ///
 /// Used by one thread, the same calls in the same order on every worker.
+/// Use: `CheckpointManager(checkpoint, {.directory = "run"})`.
 template <class CheckpointType>
 class CheckpointManager {
  public:
@@ -158,8 +161,9 @@ class CheckpointManager {
       : checkpoint_(checkpoint), folder_(std::move(options), strategy().is_chief()) {}
 
   /// Saves under the next number, or `checkpoint_number`, and returns the path. Returns nothing on
-  /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
+  /// workers other than the chief, and when fewer than checkpoint_interval updates have been made
   /// since the last save. Throws Error naming the path; the earlier ones stay.
+  /// Use: `manager.save()`.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
     const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
@@ -171,6 +175,7 @@ class CheckpointManager {
   /// of those that cannot. Without any it returns nothing, and the model stays as it is. Training
   /// counts as begun from here on, even after finish. Throws ConfigurationError when the checkpoint
   /// belongs to another program.
+  /// Use: `manager.restore_or_initialize()`.
   std::optional<std::string> restore_or_initialize() {
     const detail::ManagedFolder::Newest found = folder_.newest(
         strategy(), detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)));
@@ -182,10 +187,12 @@ class CheckpointManager {
 
   /// Says in the folder, after the last save, that training has ended, so that a SidecarEvaluator
   /// ends as well. Throws Error naming the path.
+  /// Use: `manager.finish()`. Keras: none.
   void finish() const { folder_.finish(); }
 
-  /// The paths of the checkpoints that are kept, oldest first; on other workers than the chief
-  /// none.
+  /// The paths of the checkpoints that are kept, oldest first; none on workers other than the
+  /// chief.
+  /// Use: `manager.checkpoints()`.
   [[nodiscard]] std::vector<std::string> checkpoints() const { return folder_.checkpoints(); }
 
  private:

@@ -10,6 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/layer_at.hpp"
 #include "lockstep/saving/model_files.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -39,12 +40,12 @@ class ExportedVariables {
     return (is_frozen_ ? state_ : trained_).at(next_trained_);
   }
 
-  /// What Frozen's layers take is among the state: their trained variables, and behind those the
-  /// others. Returns what unfreeze needs.
   struct Cursors {
     std::size_t trained, state;
     bool is_frozen;
   };
+  /// What Frozen's layers take is among the state: their trained variables, and behind those the
+  /// others. Returns what unfreeze needs.
   [[nodiscard]] Cursors freeze(std::size_t trained_count) {
     const Cursors before{next_trained_, next_state_, is_frozen_};
     if (!is_frozen_) {
@@ -53,6 +54,12 @@ class ExportedVariables {
       is_frozen_ = true;
     }
     return before;
+  }
+  /// Where take goes on: a layer that is used several times takes its variables each time.
+  [[nodiscard]] Cursors cursors() const { return {next_trained_, next_state_, is_frozen_}; }
+  void go_to(const Cursors& place) {
+    next_trained_ = place.trained;
+    next_state_ = place.state;
   }
   void unfreeze(const Cursors& before, std::size_t state_count) {
     if (before.is_frozen) return;
@@ -66,6 +73,33 @@ class ExportedVariables {
   std::size_t next_trained_ = 0, next_state_ = 0;
   bool is_frozen_ = false;
 };
+
+/// Where the parts and the layer of a Shared take their variables: the parts one after the other,
+/// and the layer, behind all parts, each time.
+class SharedCursors {
+ public:
+  SharedCursors(const ExportedVariables& variables, std::size_t trained, std::size_t state)
+      : part_(variables.cursors()), layer_(part_) {
+    layer_.trained += trained;
+    layer_.state += state;
+  }
+  void begin_part(ExportedVariables& variables) const { variables.go_to(part_); }
+  void begin_layer(ExportedVariables& variables) {
+    part_ = variables.cursors();
+    variables.go_to(layer_);
+  }
+
+ private:
+  ExportedVariables::Cursors part_, layer_;
+};
+/// `Parts`: of shape In.
+template <class In, class... Parts>
+SharedCursors shared_cursors(const ExportedVariables& variables) {
+  return {
+      variables,
+      (std::size_t{0} + ... + variables_of<Parts, typename Given<Parts, In>::Type>().size()),
+      (std::size_t{0} + ... + state_variables_of<Parts, typename Given<Parts, In>::Type>().size())};
+}
 
 /// Those of `model`, in float.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>

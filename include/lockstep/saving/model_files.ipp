@@ -1,22 +1,92 @@
-// The arrays of a file of weights, by the names that they have in a model.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <set>
+#include <span>
+#include <utility>
 
-#include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/training/agreement.hpp"
 #include "lockstep/training/keras_files.hpp"
 #include "lockstep/training/loops.hpp"
 #include "lockstep/training/model_state.hpp"
 #include "lockstep/training/trainer.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+
+LOCKSTEP_INLINE void naming_file(std::string_view what, const std::string& path,
+                                 FunctionRef<void()> f) {
+  const auto message = [&](const Error& error) {
+    return concat({what, " ", in_quotes(path), ": ", error.what()});
+  };
+  try {
+    f();
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(message(error));
+  } catch (const DataError& error) {
+    throw DataError(message(error));
+  }
+}
+
+LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
+  const auto text = std::as_bytes(std::span(std::string_view(error.what())));
+  return {.readable = false, .bytes = {text.begin(), text.end()}};
+}
+
+LOCKSTEP_INLINE FileContents read_contents(std::string_view call, const std::string& path,
+                                           const HeadCheck& check, std::string_view none) {
+  const HeadCheck naming = [&](std::span<const std::byte> head, std::uint64_t size) {
+    naming_file(call, path, [&] { check(head, size); });
+  };
+  try {
+    auto bytes = read_file(path, naming);
+    if (!bytes) throw DataError(concat({"cannot read ", in_quotes(path), ": ", none}));
+    return {.readable = true, .bytes = std::move(*bytes)};
+  } catch (const Error& error) {
+    return unreadable(error);
+  }
+}
+
+LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy,
+                                                           const FileCall& call,
+                                                           FileContents file) {
+  strategy.run([&](AnyReplica& replica) {
+    const bool leader = replica.local_rank() == 0;
+    auto& collective = replica.collective();
+    const CommonCall common(replica, call.name, {}, call.arguments);
+    const bool readable = from_chief(collective, leader && file.readable);
+    auto bytes =
+        bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
+    if (leader) file = {readable, std::move(bytes)};
+  });
+  if (!file.readable)
+    throw DataError(
+        std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()));
+  return std::move(file.bytes);
+}
+
+LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
+                                                       const std::string& path,
+                                                       const HeadCheck& check) {
+  FileContents file;
+  if (strategy.has_parameter_servers())  // its processes have no collective operations
+    file = read_contents(call, path, check,
+                         "this process has no such file; with parameter servers, each process "
+                         "reads it: put it where all find it");
+  else if (strategy.is_chief())
+    file = read_contents(
+        call, path, check,
+        strategy.num_workers() > 1 ? "the chief has no such file" : "there is no such file");
+  return contents_from_chief(strategy, {call, in_quotes(path)}, std::move(file));
+}
+
+// --- the arrays of a file, by the names that they have in a model --------------------------------
 
 /// An array of the file, under the name that it has in this model.
 struct NamedFileArray {
@@ -137,7 +207,7 @@ struct Numbers {
   }
 };
 
-/// A matrix whose rows or columns are those of several heads: attention's, in Keras's shape.
+/// Whether the rows or columns of a matrix are those of attention's heads, in Keras's shape.
 [[nodiscard]] inline bool is_of_heads(const Numbers& kernel, std::span<const std::size_t> wanted) {
   return kernel.shape.size() == 2 && wanted.size() == 3 &&
          ((kernel.shape[1] == wanted[0] && kernel.shape[0] == wanted[1] * wanted[2]) ||
@@ -185,7 +255,7 @@ LOCKSTEP_INLINE void order_gates(Numbers& array) {
   std::swap_ranges(array.values.begin(), array.values.begin() + gate, array.values.begin() + gate);
 }
 
-/// A variable of a recurrent layer that PyTorch calls `layer`; nothing when it is none.
+/// A variable of a recurrent layer that PyTorch calls `layer`; nothing if that is no such layer.
 LOCKSTEP_INLINE std::optional<Numbers> recurrent_array(FileArrays& file, const std::string& layer,
                                                        std::string_view variable,
                                                        std::span<const std::size_t> wanted) {
@@ -381,6 +451,30 @@ void load(Trainer<T>& trainer, const std::string& path) {
   naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
 }
 
+template <class T>
+std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call) {
+  trainer.check_variables_are_here(call);
+  const AllSlots<T> all_slots(trainer);
+  if (!trainer.strategy().is_chief()) return {};
+  return encode_checkpoint(save_state(trainer));
+}
+
+template <class T>
+void put_back_state(Trainer<T>& trainer, const char* call, std::vector<std::byte> kept) {
+  const std::vector<std::byte> bytes = contents_from_chief(
+      trainer.strategy(), {.name = call, .arguments = {}}, {.bytes = std::move(kept)});
+  restore(trainer, decode_checkpoint(bytes));
+}
+
+template <class T>
+double chiefs_number(const Trainer<T>& trainer, const char* call, double number) {
+  const auto mine = std::as_bytes(std::span(&number, 1));
+  const std::vector<std::byte> bytes = contents_from_chief(
+      trainer.strategy(), {.name = call, .arguments = {}}, {.bytes = {mine.begin(), mine.end()}});
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
 /// Where Keras's files have a model's variables; empty unless `path` is one of them.
 template <class T>
 KerasLayout layout_for(const Trainer<T>& trainer, const std::string& path) {
@@ -401,8 +495,8 @@ std::vector<WantedArray> wanted_arrays(const Trainer<T>& trainer, const std::str
   return wanted;
 }
 
-/// The optimizer's state for a file of Keras; without a name where there is none now: in a fit, the
-/// chief may not have it (sharded_updates, parameter servers).
+/// The optimizer's state for a file of Keras; without a name if there is none now: within a fit,
+/// the chief may not have it (sharded_updates, parameter servers).
 template <class T>
 KerasOptimizer optimizer_for(const Trainer<T>& trainer, const std::string& path) {
   if (!is_keras_file(path) || !has_whole_state(trainer)) return {};
@@ -506,9 +600,6 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
   return report;
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void load(Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void save_weights(const Trainer<LOCKSTEP_REAL>&, const std::string&));
@@ -516,4 +607,8 @@ LOCKSTEP_INSTANCE(void load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&)
 LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&,
                                              const LoadWeightsOptions&));
 LOCKSTEP_INSTANCE(void restore(Trainer<LOCKSTEP_REAL>&, const TrainingState&));
+LOCKSTEP_INSTANCE(std::vector<std::byte> state_to_keep(const Trainer<LOCKSTEP_REAL>&, const char*));
+LOCKSTEP_INSTANCE(void put_back_state(Trainer<LOCKSTEP_REAL>&, const char*,
+                                      std::vector<std::byte>));
+LOCKSTEP_INSTANCE(double chiefs_number(const Trainer<LOCKSTEP_REAL>&, const char*, double));
 }}}  // namespace lockstep::detail

@@ -11,17 +11,17 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/tensor.hpp"
-#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/few_samples.hpp"
+#include "lockstep/saving/constant_variables.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/program.hpp"
@@ -34,23 +34,20 @@ namespace detail {
 template <class T>
 class Inference {
  public:
-  /// With the variables of a file; `options` may be null, and then each variable must be there.
   /// `program` must outlive it.
-  Inference(const Program<T>& program, const FewSamples<T>& few, const std::string& path,
-            const LoadWeightsOptions* options, LoadedWeights& loaded);
-  /// With copies of a trainer's present variables.
-  Inference(const Program<T>& program, const FewSamples<T>& few, Trainer<T>& trainer);
+  Inference(const Program<T>& program, const FewSamples<T>& few, ConstantVariables<T> variables)
+      : program_(program), few_(few), variables_(std::move(variables)) {}
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
   ~Inference();
 
-  /// Writes the samples of these numbers to the view.
+  /// Writes the samples with these numbers to the view.
   using Read = FunctionRef<void(std::span<const std::int64_t> samples, TensorView<T> x)>;
-  /// `y`: the outputs of samples 0, 1, ..., as many as it has room for. Throws DataError, naming
-  /// the sample, for one that a layer cannot use.
+  /// `y`: the outputs of samples 0, 1, ..., for as many as fit. Throws DataError, naming the
+  /// sample, for one that a layer cannot use.
   void predict(Read read, std::span<T> y) const;
-  /// The same of samples that lie one after the other. Throws ConfigurationError for arrays of
-  /// different numbers of samples, or of other than `samples`, if that is not 0.
+  /// The same for samples that are contiguous. Throws ConfigurationError for arrays with different
+  /// numbers of samples, or with a number other than `samples`, if that is not 0.
   void predict(std::string_view where, std::size_t samples, std::span<const T> x,
                std::span<T> y) const;
 
@@ -62,7 +59,7 @@ class Inference {
   struct alignas(cache_line) Place {
     std::atomic<Memory*> memory{nullptr};
   };
-  /// The calling thread looks at places 0, 1, ..., each thread in another order.
+  /// Place `number` in the calling thread's order, which differs between threads.
   [[nodiscard]] std::atomic<Memory*>& place(std::size_t number) const;
 
   [[nodiscard]] std::size_t outputs() const noexcept {
@@ -77,8 +74,7 @@ class Inference {
 
   const Program<T>& program_;
   FewSamples<T> few_;
-  Arena<T> parameters_;
-  Arena<T> state_;
+  ConstantVariables<T> variables_;
   const std::size_t at_once_ = samples_at_once();  // in a forward pass
   mutable std::array<Place, 16> places_;
 };
@@ -90,13 +86,16 @@ class Inference {
 /// call computes on its thread alone.
 ///
 /// Outputs are those of Model::predict, bit for bit, on the same instruction set, but for layers
-/// that draw random numbers in inference. Calls with spans allocate nothing once there have been
-/// calls with as many samples on as many threads, up to 16: the memory of that many calls is kept.
+/// that draw random numbers in inference. Calls with spans allocate nothing once there were calls
+/// with as many samples on as many threads (the memory of up to 16 calls is kept).
 ///
-///     const ls::Predictor<Net> net("net.safetensors");
-///     const std::vector<float> y = net.predict_row(x);
+/// @code
+/// const ls::Predictor<Net> net("net.safetensors");
+/// const std::vector<float> y = net.predict_row(x);
+/// @endcode
 ///
 /// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
+/// Use: `Predictor<Net>("net.safetensors")`. Keras: none.
 template <class Net, class T = float>
 class Predictor {
   static_assert(
@@ -115,23 +114,27 @@ class Predictor {
   /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
   /// variable that is missing, unknown or of another shape.
   explicit Predictor(const std::string& path)
-      : inference_(*program_, few, path, nullptr, loaded_) {}
+      : inference_(*program_, few, {*program_, path, nullptr, loaded_}) {}
   /// From a file of another program, with its names and layout.
   Predictor(const std::string& path, const LoadWeightsOptions& options)
-      : inference_(*program_, few, path, &options, loaded_) {}
+      : inference_(*program_, few, {*program_, path, &options, loaded_}) {}
   /// With copies of a model's present variables. Where Model::predict may be called: not on another
   /// thread while the model trains.
   template <class S, class Loss, class Optimizer, class... Metrics>
   explicit Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
-      : inference_(*program_, few,
-                   detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)) {}
+      : inference_(
+            *program_, few,
+            {*program_, detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)}) {
+  }
 
-  /// What became of each variable, where there were options.
+  /// What became of each variable, if options were given.
+  /// Use: `predictor.loaded()`. Keras: none.
   [[nodiscard]] const LoadedWeights& loaded() const noexcept { return loaded_; }
 
   /// The outputs of one sample, whose numbers are in row-major order (of Input<28, 28, 3>: row by
   /// row, pixel by pixel). Throws ConfigurationError when they are not input_size, DataError for
   /// one that a layer cannot use (an id outside the vocabulary).
+  /// Use: `predictor.predict_row(x)`. Keras: none.
   [[nodiscard]] std::vector<T> predict_row(std::span<const T> x) const {
     std::vector<T> y(output_size);
     predict_row(x, y);
@@ -146,8 +149,9 @@ class Predictor {
   void predict(std::span<const T> x, std::span<T> y) const {
     inference_.predict("predict", 0, x, y);
   }
-  /// Those of a Tensor or an Eigen matrix, a row for each of its rows. Throws DataError for samples
-  /// of another shape than the model's Input.
+  /// The outputs of a Tensor or an Eigen matrix, a row for each of its rows. Throws DataError for
+  /// samples of another shape than the model's Input.
+  /// Use: `predictor.predict(Tensor(x))`.
   template <class X>
   [[nodiscard]] Predictions predict(const X& x) const {
     static_assert(detail::Array<X>,

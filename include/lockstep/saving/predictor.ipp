@@ -10,9 +10,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/predictor.hpp"
-#include "lockstep/strategies/one_device.hpp"
 #include "lockstep/training/fit_plan.hpp"
-#include "lockstep/training/trainer.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -22,39 +20,6 @@ struct Inference<T>::Memory {
   Buffer values{};
   std::vector<std::int64_t> numbers{};  ///< of the samples
 };
-
-template <class T>
-Inference<T>::Inference(const Program<T>& program, const FewSamples<T>& few,
-                        const std::string& path, const LoadWeightsOptions* options,
-                        LoadedWeights& loaded)
-    : program_(program), few_(few) {
-  OneDeviceStrategy alone;
-  Trainer<T> trainer(program, any_strategy(alone), 0);
-  if (options == nullptr && !is_keras_file(path)) {
-    load_weights(trainer, path);
-  } else {
-    LoadWeightsOptions wanted = options != nullptr ? *options : LoadWeightsOptions{};
-    wanted.weights_only = true;
-    loaded = load_weights(trainer, path, wanted);
-  }
-  parameters_ = Arena<T>(program.layout().variables);
-  trainer.variables().swap_parameters(parameters_);
-  std::swap(state_, trainer.workspace(0).state());
-}
-
-template <class T>
-Inference<T>::Inference(const Program<T>& program, const FewSamples<T>& few, Trainer<T>& trainer)
-    : program_(program),
-      few_(few),
-      parameters_(program.layout().variables),
-      state_(program.layout().state_variables) {
-  trainer.strategy().run([&](AnyReplica& replica) {  // which refuses other threads
-    if (replica.local_rank() != 0) return;
-    trainer.catch_up();
-    std::ranges::copy(trainer.variables().parameters().values(), parameters_.values().begin());
-    std::ranges::copy(trainer.workspace(0).state().values(), state_.values().begin());
-  });
-}
 
 template <class T>
 Inference<T>::~Inference() {
@@ -85,7 +50,7 @@ std::atomic<typename Inference<T>::Memory*>& Inference<T>::place(std::size_t num
   return places_[(first + number) % places_.size()].memory;
 }
 
-/// Memory that an earlier call has left, of this thread if possible; else new memory.
+/// Memory of an earlier call, of this thread if possible; else new memory.
 template <class T>
 typename Inference<T>::Memory* Inference<T>::take() const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -129,8 +94,8 @@ void Inference<T>::forward(Memory& memory, std::size_t first, std::size_t sample
   const StepContext context{.sample_indices = memory.numbers};
   const T* mask = nullptr;
   program_.forward({.context = context,
-                    .weights = parameters_.slices(),
-                    .state = state_.slices(),
+                    .weights = variables_.parameters.slices(),
+                    .state = variables_.state.slices(),
                     .x = input,
                     .y = output,
                     .scratch = array(program_.scratch(samples)),
@@ -153,8 +118,8 @@ void Inference<T>::forward_few(Memory& memory, std::size_t first, std::size_t sa
     read(memory.numbers, TensorView<T>(x + i * inputs, 1, inputs, 1));
   }
   T* const two = x + inputs * samples;
-  const T* const outputs_of_all =
-      few_.forward({samples, parameters_.slices(), x, two, two + 2 * between}, two + between);
+  const T* const outputs_of_all = few_.forward(
+      {samples, variables_.parameters.slices(), x, two, two + 2 * between}, two + between);
   std::copy_n(outputs_of_all, samples * outputs(), y);
 }
 
@@ -204,8 +169,5 @@ void Inference<T>::check_shape(std::span<const std::size_t> shape, std::size_t s
   check_sample_shape("predict", shape, size, program_.layout().data.input);
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Inference<LOCKSTEP_REAL>);
 }}}  // namespace lockstep::detail

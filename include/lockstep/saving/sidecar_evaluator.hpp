@@ -124,6 +124,7 @@ inline void EvaluationResults::append(const CheckpointEvaluation& evaluation) {
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
+/// What a SidecarEvaluator follows, and for how long.
 struct SidecarEvaluatorOptions {
   /// Where CheckpointManager or ModelCheckpoint writes; need not be there yet.
   std::string checkpoint_dir;
@@ -134,7 +135,7 @@ struct SidecarEvaluatorOptions {
   std::optional<std::int64_t> steps = std::nullopt;
   /// Stop after this many evaluations, including the rows already in `results`.
   std::optional<std::int64_t> max_evaluations = std::nullopt;
-  std::chrono::milliseconds poll_interval = std::chrono::seconds(1);
+  std::chrono::milliseconds poll_interval = std::chrono::seconds(1);  ///< between two looks
   /// How long to wait for the next checkpoint.
   std::chrono::milliseconds timeout = std::chrono::hours(1);
   int verbose = 1;  ///< 1: a line for each checkpoint
@@ -185,6 +186,7 @@ class EvaluationLoop {
 /// @endcode
 ///
 /// Used by one thread.
+/// Use: `SidecarEvaluator(model, dataset, {.checkpoint_dir = "run"})`.
 template <class Model>
 class SidecarEvaluator {
   using Files = detail::ModelFiles<Model>;
@@ -202,6 +204,7 @@ class SidecarEvaluator {
   /// has ended. The callbacks are those of Model::evaluate. Returns what it evaluated itself, in
   /// order. Throws ConfigurationError when a checkpoint belongs to another program, naming the
   /// difference, and Error when no checkpoint has come for `timeout`.
+  /// Use: `evaluator.start()`.
   template <class... Callbacks>
   std::vector<CheckpointEvaluation> start(Callbacks&&... callbacks) {
     return loop_.run([&] { return detail::state_bytes(Files::trainer(model_)); },

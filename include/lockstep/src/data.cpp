@@ -26,6 +26,7 @@
 #include "lockstep/data/resized_batches.ipp"
 #include "lockstep/data/sharding.ipp"
 #include "lockstep/data/stage.ipp"
+#include "lockstep/data/stream.ipp"
 #include "lockstep/data/tensor.ipp"
 #include "lockstep/data/window.ipp"
 #include "lockstep/kernels/instruction_set.ipp"

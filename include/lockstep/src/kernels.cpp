@@ -16,6 +16,7 @@
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution1d.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
+#include "lockstep/kernels/decoding.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/few_samples.hpp"
@@ -38,6 +39,7 @@
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/network/branches.hpp"
+#include "lockstep/network/decoding.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 // (For lockstep.cpp, where other sources follow.)

@@ -1,8 +1,10 @@
 // The training step, the loops, and saving.
 #define LOCKSTEP_SOURCE 1
 
+#include "lockstep/saving/batch_size.ipp"
 #include "lockstep/saving/checkpoint.ipp"
-#include "lockstep/saving/chief_file.ipp"
+#include "lockstep/saving/constant_variables.ipp"
+#include "lockstep/saving/generator.ipp"
 #include "lockstep/saving/model_files.ipp"
 #include "lockstep/saving/predictor.ipp"
 #include "lockstep/step/constraints.ipp"

@@ -37,7 +37,7 @@ template <class Layout>
   return elements;
 }
 
-/// Of each row: its loss, and two weights of type T.
+/// For each row: its loss, and two weights of type T.
 template <class T>
 inline constexpr std::size_t bytes_of_row = sizeof(double) + 2 * sizeof(T);
 

@@ -185,6 +185,7 @@ class Compiled final : public Program<T> {
     return detail::update_rules(optimizer_, Net::template variable_names<In>(),
                                 this->layout().variables);
   }
+  [[nodiscard]] const OptimizerType& optimizer() const noexcept { return optimizer_; }
   void keras_slots(KerasSlots& list) const override {
     if constexpr (requires { optimizer_.keras_slots(list); }) {
       list.optimizer = OptimizerType::name;

@@ -1,5 +1,5 @@
-// The penalties and constraints of a model's variables: checks, their text, and what keeps
-// constraints.
+// The penalties and constraints of a model's variables: their checks and text, and Constraints,
+// which applies constraints.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +24,12 @@ void check_variable_options(std::span<const Variable> variables,
                             std::span<const std::string> names);
 
 /// A line for each penalty and constraint, "\npenalty of dense/kernel: L1L2(l1=0, l2=0.01)": ranks
-/// must have them in common. Models without have none.
+/// must have them in common. Empty for models without.
 [[nodiscard]] std::string describe_variable_options(std::span<const Variable> variables,
                                                     std::span<const std::string> names);
 
-/// Brings variables to what their Constraints ask for. Equal values become equal values, whatever
-/// the thread. Used by one thread.
+/// Applies the Constraints of variables. Equal values become equal values, on whichever thread.
+/// Used by one thread.
 template <class T>
 class Constraints {
  public:

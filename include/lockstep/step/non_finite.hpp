@@ -80,8 +80,7 @@ template <class T>
 }
 
 /// At the first step whose loss is not finite on some rank, all ranks tell each other where, and
-/// the chief reports it. With `stop` all of them throw, but none before every other
-/// rank has left the exchange.
+/// the chief reports it. With `stop` all throw, but none before all others have left the exchange.
 template <class T>
 [[gnu::cold]] void report_non_finite(const Parts<T>& parts, bool stop, int epoch,
                                      std::int64_t step) {

@@ -30,7 +30,7 @@ struct DataSizes {
   std::string_view loss = {};           ///< its name
   std::string_view target_advice = {};  ///< what to do if the targets do not fit; may be empty
   bool has_several_losses = false;      ///< each of a part of the targets
-  std::size_t positions = 1;            ///< rows of a sample, each of which may have a weight
+  std::size_t positions = 1;            ///< rows of a sample; each may have a weight
 };
 
 /// The names of a model's parts.
@@ -41,17 +41,9 @@ struct ProgramNames {
   std::vector<VariablePlace> order;          ///< of all variables, layer by layer, in Keras's order
 };
 
-/// A variable of a model, and its values in one replica.
-template <class T>
-struct NamedArray {
-  std::string name;
-  const Variable* variable = nullptr;
-  std::span<T> values;
-};
-
-/// Layers, loss, optimizer and metrics, as everything that is no template of them sees them: a few
-/// calls for each step (see Compiled). T is the scalar type of all arrays. The calls change nothing
-/// in the object, and several replicas make them at once.
+/// Layers, loss, optimizer and metrics, as code that is no template of them sees them: a few calls
+/// for each step (see Compiled). T is the scalar type of all arrays. The calls change nothing in
+/// the object, and several replicas make them at once.
 template <class T>
 class Program {
  public:
@@ -82,18 +74,18 @@ class Program {
 
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] virtual ProgramNames names() const = 0;
-  /// What ranks must have in common besides the variables: the input; and output, loss, optimizer
-  /// and metrics. A line for each thing.
+  /// What ranks must have in common besides the variables, a line for each thing: the input; and
+  /// output, loss, optimizer and metrics.
   [[nodiscard]] virtual std::string input_description() const = 0;
   [[nodiscard]] virtual std::string parts_description() const = 0;
-  /// The loss and the metrics that take for probabilities what the model gives without an
-  /// activation; empty for none.
+  /// The loss and the metrics that would take the outputs of a model without a last activation for
+  /// probabilities; empty for none.
   [[nodiscard]] virtual std::string takers_of_logits() const { return {}; }
 
   /// What runs forward, backward and update; null: the processor. forward has finished when it
   /// returns, the other two after synchronize().
   [[nodiscard]] ComputeDevice* device() const noexcept { return layout_.device; }
-  /// Zeros, where the layers and the optimizer compute.
+  /// Memory of zeros where the layers and the optimizer compute.
   [[nodiscard]] Buffer allocate(std::size_t bytes) const {
     return device() == nullptr ? Buffer(bytes) : device()->allocate(bytes);
   }
@@ -133,7 +125,7 @@ class Program {
   [[nodiscard]] virtual double initial_slot_value() const = 0;
   /// What the optimizer's options ask for besides its sweep.
   [[nodiscard]] virtual UpdateRules update_rules() const { return {}; }
-  /// Where Keras's optimizer of this kind has its slots; nothing where there is none.
+  /// The slots of Keras's optimizer of this kind; nothing where there is none.
   virtual void keras_slots(KerasSlots& /*list*/) const {}
 
  protected:

@@ -28,28 +28,27 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 template <class T = float>
 struct ReplicaBatch {
   TensorView<const T> x = {};  ///< [samples x elements of a sample]
-  /// [samples x target values]; as many as the loss of the step wants: for a function of the
-  /// program's own any number, none too. (compile's metrics count where the number is theirs.)
+  /// [samples x target values], as many as the loss of the step wants; for a loss that is a
+  /// function, any number, even none. (compile's metrics count where the number is theirs.)
   TensorView<const T> targets = {};
-  /// For each sample its number, by which layers draw random numbers; different on all replicas.
+  /// The number of each sample, from which layers draw random numbers; different on all replicas.
   /// Empty: rank, rank + R, rank + 2 R, ... with R ranks.
   std::span<const std::int64_t> sample_indices = {};
   std::size_t weight_size =
-      0;  ///< how many of the target values, the last ones, are the sample's weights
+      0;  ///< the number of target values, the last ones, that are the sample's weights
 };
 
-/// What ReplicaModel::gradients gives, until the next call of that model on that replica.
+/// What ReplicaModel::gradients returns; valid until the next call of that model on that replica.
 template <class T = float>
 struct Gradients {
   /// One array for each trained variable, in the order of the layers: the sum over this replica's
-  /// rows. The program may change them before it applies them, then in the same way on all
-  /// replicas.
+  /// rows. The program may change them before it applies them, in the same way on all replicas.
   std::span<const std::span<T>> variables;
   double loss_sum = 0;  ///< of this replica's rows, penalties included
   double rows = 0;      ///< that count: samples or, where the output is a Sequence, tokens
 };
 
-/// What ReplicaModel::input_gradient gives: arrays of the model, until its next call.
+/// What ReplicaModel::input_gradient returns: arrays of the model, valid until its next call.
 template <class T = float>
 struct InputGradient {
   std::span<const double> losses;  ///< of each row
@@ -63,13 +62,13 @@ struct Parts;
 template <class T>
 class Updater;
 
-/// A program's loss: a function as Loss::compute.
+/// A program's loss: a function like Loss::compute.
 template <class L, class T>
 concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
                                       std::span<double>, TensorView<T>>;
 
 /// How many target values a loss wants for a row with this many outputs; nothing where it does not
-/// tell, as a function. (All losses want a fixed number, or one that grows with the outputs.)
+/// tell, like a function. (All losses want a fixed number, or one that grows with the outputs.)
 template <class L>
 [[nodiscard]] constexpr std::optional<std::size_t> wanted_targets(std::size_t outputs) {
   if constexpr (requires { L::has_parts; }) {
@@ -106,9 +105,8 @@ template <class L>
 /// reduced in each, since the model may be saved between them.) Nothing is allocated once the
 /// largest batch has been seen.
 ///
-/// `loss` is the one that compile was given, where it is left out; or an object that satisfies
-/// Loss, also of other targets than compile's; or a program's own function with the arguments of
-/// Loss::compute,
+/// `loss` is compile's where it is left out; or an object that satisfies Loss, also for other
+/// targets than compile's; or a function with the arguments of Loss::compute,
 /// @code
 /// [](TensorView<const float> predictions, TensorView<const float> targets,
 ///    std::span<double> losses, TensorView<float> gradient) { ... }
@@ -121,6 +119,7 @@ template <class L>
 /// save and Checkpoint go on with it. Nothing is sent from the chief first, as it is when fit
 /// begins: after set_weights and set_learning_rate all workers must have the same. Used by the
 /// replica's thread.
+/// Use: `model.on(replica)`. Keras: none.
 template <class T = float>
 class ReplicaModel {
  public:
@@ -134,24 +133,30 @@ class ReplicaModel {
   ~ReplicaModel();
 
   /// Where the program may write a batch of `samples` itself: views of the model's memory for a
-  /// batch of that size. Their padding is anything: clear it, where a loop does not write it.
+  /// batch of that size. Their padding is undefined: clear it, unless a loop writes it.
+  /// Use: `here.room(32)`. Keras: none.
   [[nodiscard]] BatchViews<T> room(std::size_t samples);
 
   /// The outputs in inference, a row for each sample or token. They lie in the model's memory until
   /// its next call. Throws DataError when the batch does not fit the model.
+  /// Use: `here.forward(batch)`. Keras: `model(x, training=False)`.
   TensorView<const T> forward(const ReplicaBatch<T>& batch) { return forward(batch, false); }
 
   /// Forward in training, the loss, and backward. The parameters stay as they are.
+  /// Use: `here.gradients(batch)`. Keras: `tape.gradient(loss, model.trainable_variables)`.
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch);
   template <class L>
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch, const L& loss) {
     return with(loss, [&](const StepLoss& given) { return gradients_of(batch, given); });
   }
 
-  /// One update by what gradients() gave last. Throws Error when there are no such gradients.
+  /// One update with the gradients that gradients() returned last. Throws Error when there are
+  /// none.
+  /// Use: `here.apply(here.gradients(batch))`. Keras: `optimizer.apply_gradients`.
   void apply(const Gradients<T>& gradients);
 
   /// gradients and apply in one.
+  /// Use: `here.minimize(batch)`. Keras: `optimizer.minimize`.
   void minimize(const ReplicaBatch<T>& batch);
   template <class L>
   void minimize(const ReplicaBatch<T>& batch, const L& loss) {
@@ -159,6 +164,7 @@ class ReplicaModel {
   }
 
   /// Forward in inference and the loss, without an update: adds to what evaluation() gives.
+  /// Use: `here.evaluate(batch)`. Keras: `test_loss.update_state`.
   void evaluate(const ReplicaBatch<T>& batch);
   template <class L>
   void evaluate(const ReplicaBatch<T>& batch, const L& loss) {
@@ -166,6 +172,7 @@ class ReplicaModel {
   }
   /// Mean loss and, where the batches had targets of compile's loss, metrics, of all ranks over the
   /// calls of evaluate() since the last evaluation(). A call of all ranks; equal on all.
+  /// Use: `here.evaluation()`. Keras: `test_loss.result()`.
   [[nodiscard]] Logs evaluation();
 
   /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that
@@ -176,6 +183,7 @@ class ReplicaModel {
   /// });
   /// @endcode
   /// Layers work as in training; the model itself stays as it is, moving statistics too.
+  /// Use: `here.input_gradient(batch, MeanSquaredError{})`. Keras: `tape.gradient(loss, x)`.
   template <class L>
   void input_gradient(const ReplicaBatch<T>& batch, const L& loss, std::span<double> losses,
                       TensorView<T> gradient) {
@@ -189,7 +197,10 @@ class ReplicaModel {
 
   /// Mean loss and, where the batches had targets, metrics, of all ranks over the updates since
   /// reset_logs. Equal on all ranks.
+  /// Use: `here.logs()`. Keras: `train_loss.result()`.
   [[nodiscard]] Logs logs() const;
+  /// Begins the sums of logs() anew.
+  /// Use: `here.reset_logs()`. Keras: `train_loss.reset_state()`.
   void reset_logs() noexcept;
 
   /// Called by Model::on.

@@ -52,8 +52,8 @@ ReplicaModel<T>::~ReplicaModel() = default;
 
 template <class T>
 void ReplicaModel<T>::refresh() noexcept {
-  // Not at each call: while ranks are between two updates, only the first replica's thread may
-  // look.
+  // Only when the revision changes: while ranks are between two updates, only the first replica's
+  // thread may read the rest.
   if (state_->revision == state_->parts.variables.revision) return;
   state_->revision = state_->parts.variables.revision;
   state_->step.iteration = state_->parts.variables.iterations;
@@ -73,9 +73,8 @@ template <class T>
 void ReplicaModel<T>::check(const ReplicaBatch<T>& batch) const {
   const auto& layout = state_->parts.program.layout();
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
-    throw DataError(
-        concat({"a step of the program's own: the batch has ", got, " ", what, ", the model takes ",
-                expected, ": look at what the batch was made of"}));
+    throw DataError(concat({"custom loop: the batch has ", got, " ", what, ", the model takes ",
+                            expected, ": look at what the batch was made of"}));
   };
   if (batch.x.features() != layout.inputs)
     refuse("numbers a sample", layout.inputs, batch.x.features());
@@ -95,7 +94,7 @@ void ReplicaModel<T>::check_targets(const ReplicaBatch<T>& batch, const StepLoss
   const std::size_t values = got - batch.weight_size;
   if (loss.targets ? values == *loss.targets * positions : values % positions == 0) return;
   throw DataError(concat(
-      {"a step of the program's own: the batch has ", values, " target values a sample, the loss ",
+      {"custom loop: the batch has ", values, " target values a sample, the loss ",
        loss.targets ? concat({"takes ", *loss.targets * positions})
                     : concat({"is for ", positions, " positions, and takes as many for each"}),
        ": look at what the batch was made of, or give the step the loss that is meant"}));
@@ -125,7 +124,7 @@ std::span<const std::int64_t> ReplicaModel<T>::indices_of(const ReplicaBatch<T>&
   if (samples > 0 && batch.sample_indices.size() == samples) return batch.sample_indices;
   if (!batch.sample_indices.empty())
     throw DataError(
-        concat({"a step of the program's own: the batch has ", samples, " samples and ",
+        concat({"custom loop: the batch has ", samples, " samples and ",
                 batch.sample_indices.size(), " sample_indices: give as many, or none"}));
   const int ranks = state_->parts.replica.collective().size();
   for (std::size_t i = state_->indices.size(); i < samples; ++i)
@@ -190,10 +189,7 @@ void ReplicaModel<T>::evaluate(const ReplicaBatch<T>& batch) {
 
 template <class T>
 Logs ReplicaModel<T>::evaluation() {
-  const ActivityScope activity(state_->parts.replica.local_rank() == 0
-                                   ? state_->parts.replica.collective().board()
-                                   : nullptr,
-                               {.call = "evaluation"});
+  const ActivityScope activity(state_->parts.replica.board(), {.call = "evaluation"});
   state_->parts.replica.collective().all_reduce(state_->evaluated.values(), ReduceOp::sum);
   Logs logs;
   detail::report(state_->parts.program, state_->evaluated, logs);
@@ -237,8 +233,7 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
         "apply: these are not the gradients that this model gave last on this replica: call "
         "gradients(), and apply "
         "what it gives before any other call");
-  const bool leader = state_->parts.replica.local_rank() == 0;
-  const ActivityScope activity(leader ? state_->parts.replica.collective().board() : nullptr,
+  const ActivityScope activity(state_->parts.replica.board(),
                                {.call = "apply", .step = state_->step.iteration});
   updated(detail::update_after_backward(state_->parts, *state_->updater, state_->step));
 }
@@ -246,8 +241,7 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
 template <class T>
 void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, const StepLoss& loss) {
   check_optimizer("minimize");
-  const bool leader = state_->parts.replica.local_rank() == 0;
-  const ActivityScope activity(leader ? state_->parts.replica.collective().board() : nullptr,
+  const ActivityScope activity(state_->parts.replica.board(),
                                {.call = "minimize", .step = state_->step.iteration});
   begin(batch, loss);
   updated(detail::update_during_backward(state_->parts, *state_->updater, state_->context,
@@ -314,8 +308,5 @@ Logs ReplicaModel<T>::logs() const {
   return logs;
 }
 
-}}  // namespace lockstep
-
-namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(class ReplicaModel<LOCKSTEP_REAL>);
 }}  // namespace lockstep

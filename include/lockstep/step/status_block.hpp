@@ -17,7 +17,7 @@ struct Requests {
   /// To end it after this step and to continue it later: interrupted or terminated.
   ExitCode preemption = ExitCode::success;
   bool verify = false;   ///< to compare the replicas after this step
-  bool regroup = false;  ///< to take in a worker that has come
+  bool regroup = false;  ///< to take in a new worker
 
   /// Adds later requests. The first preemption counts.
   void add(const Requests& later) noexcept;
@@ -27,8 +27,8 @@ struct Requests {
 /// exact up to 2^53.
 class StatusBlock {
  public:
-  /// `rows`: those whose losses are in loss_sum; samples or, where the output is a Sequence,
-  /// tokens, without those that are masked. `penalty_sum`: of the outputs of all samples.
+  /// `rows`: the number of losses in loss_sum: of samples or, where the output is a Sequence, of
+  /// tokens that are not masked. `penalty_sum`: of the outputs of all samples.
   enum Field : std::size_t {
     samples,
     loss_sum,
@@ -51,7 +51,8 @@ class StatusBlock {
   [[nodiscard]] double operator[](Field field) const noexcept { return values_[field]; }
 
   void ask(const Requests& requests) noexcept;
-  /// What any rank has asked. SIGTERM goes before SIGINT, so that all ranks end with the same code.
+  /// What any rank has asked. SIGTERM takes precedence over SIGINT, so that all ranks end with the
+  /// same code.
   [[nodiscard]] Requests asked() const noexcept;
 
   /// The states of all metrics, one after the other.

@@ -22,15 +22,15 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// As long as it lives, what the collective rounds off a replica's gradients goes into the
-/// residuals of its workspace, where it has some, and from there into the next reduction.
+/// While it lives, the collective keeps the rounding errors of a replica's gradients in the
+/// residuals of its workspace, where it has some, and adds them in the next reduction.
 template <class T>
 class ResidualScope {
  public:
   explicit ResidualScope(const Parts<T>& parts) : parts_(parts) { set(residuals()); }
   ResidualScope(const ResidualScope&) = delete;
   ResidualScope& operator=(const ResidualScope&) = delete;
-  /// After an exception an operation may still be under way, and no other one follows.
+  /// After an exception an operation may still be under way, and none follows.
   ~ResidualScope() {
     if (std::uncaught_exceptions() == exceptions_) set({});
   }
@@ -51,7 +51,7 @@ class ResidualScope {
 /// What a training step is told.
 struct TrainStep {
   std::int64_t iteration = 0;    ///< updates made before
-  std::int64_t accumulated = 0;  ///< steps before this one that wait for the same update
+  std::int64_t accumulated = 0;  ///< earlier steps that wait for the same update
   bool continues = false;        ///< they have not been carried all (see Updater::carry)
   bool ends_epoch = false;       ///< see UpdateStep; a step without a next batch does anyway
   Requests requests = {};        ///< of this rank
@@ -69,9 +69,9 @@ using ComputeLoss = FunctionRef<void(TensorView<const T> predictions, TensorView
 /// Names the sample in a row of the batch, for messages.
 using SampleName = FunctionRef<std::string(std::size_t row)>;
 
-/// One training step: this rank's part of the next global batch forward and backward, and what the
-/// updater does with the gradients. Leaves the reduced status in the workspace, equal on all ranks;
-/// nothing is changed when it counts no samples, nor, with stop_on_non_finite, when a loss is not
+/// One training step: runs this rank's part of the next global batch forward and backward, and lets
+/// the updater use the gradients. Leaves the reduced status, equal on all ranks, in the workspace.
+/// Changes nothing when it counts no samples, or, with stop_on_non_finite, when a loss is not
 /// finite. Every rank must call it, even one that has no data left. Returns whether an update has
 /// been made.
 template <class T>
@@ -109,7 +109,7 @@ void record(const Parts<T>& parts, const StepContext& context, SampleName name,
             ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
             std::span<const double> class_weight = {});
 
-/// Backward with the updater at work, after record. Returns whether an update has been made.
+/// Backward, during which the updater works; after record. Returns whether an update has been made.
 template <class T>
 bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context,
                             const TrainStep& step, bool has_batch = true);

@@ -52,9 +52,9 @@ double penalty_of_variables(const Parts<T>& parts, double rows) {
   return rows > 0 ? rows * parts.workspace.regularization.penalty(parts.variables.parameters()) : 0;
 }
 
-/// By how much backward multiplies the gradient of the penalty of outputs: that is a mean over
-/// samples, and the update divides by the rows that count. Of these, samples may have different
-/// numbers: their mean over all ranks does not depend on how samples are spread.
+/// The factor by which backward multiplies the gradient of the penalty of outputs, which is a mean
+/// over samples, while the update divides by the rows that count. Samples may differ in their
+/// number of rows; the mean over all ranks does not depend on how samples are spread.
 template <class T>
 double rows_per_sample(const Parts<T>& parts, const StepContext& context, double rows) {
   std::array<double, 2> sums{rows, static_cast<double>(parts.workspace.x().samples())};
@@ -171,7 +171,7 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
   return context;
 }
 
-/// Sees how far backward has come in the gradient arena: adds penalties, and tells an Updater.
+/// Follows backward through the gradient arena: adds penalties, and tells an Updater.
 template <class T>
 struct ProgressToUpdater {
   const Parts<T>& parts;
@@ -295,9 +295,6 @@ void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status)
   record(parts, context, data, TensorView<T>(), status);
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(bool train_step(const Parts<LOCKSTEP_REAL>&, Updater<LOCKSTEP_REAL>&,
                                   BatchLoader<LOCKSTEP_REAL>&, const TrainStep&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<LOCKSTEP_REAL>&, BatchLoader<LOCKSTEP_REAL>&,

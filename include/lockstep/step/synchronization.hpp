@@ -1,4 +1,4 @@
-// LocalSGD and DiLoCo: ranks that communicate after a round of steps only.
+// LocalSGD and DiLoCo: ranks communicate only after a round of steps.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct LocalSGD {
 };
 
 /// Each rank makes `steps` steps by itself, with its own optimizer (the paper's is AdamW); then
-/// what they have done together is the gradient of an outer optimizer (Douillard et al., "DiLoCo:
+/// their mean progress is the gradient of an outer optimizer (Douillard et al., "DiLoCo:
 /// Distributed Low-Communication Training of Language Models", 2023):
 ///
 ///   g = w - mean of the ranks' w'       w: after the last round, w': after this one's steps
@@ -31,12 +31,12 @@ struct DiLoCo {
   bool nesterov = true;
 };
 
-/// When the ranks communicate: CompileOptions::synchronization. Made of one of the above; by
-/// default in every step, which is the one way that gives the result of a single rank.
+/// When the ranks communicate: CompileOptions::synchronization. Made of one of the above. By
+/// default they do in every step, which alone gives the result of a single rank.
 ///
 /// With rounds, each rank of a strategy (a thread of MirroredStrategy too) trains on its own part
-/// of each global batch, and divides by its rows. Between two meetings, ranks differ, and
-/// nothing is sent:
+/// of each global batch, and divides by its rows. Between two meetings ranks differ, and send
+/// nothing:
 ///
 /// - A round ends after `steps` steps, at the end of an epoch (whatever the number of steps), and
 ///   when a rank has no data left. So validation, the hooks of an epoch, and what fit leaves have
@@ -59,18 +59,18 @@ struct DiLoCo {
 /// A rank whose data end early waits at each meeting for the others' rounds: the communication
 /// option progress_timeout must be longer than a round.
 ///
-/// A worker that is lost takes its slots along, and the round: with OnPeerLoss::rejoin or
+/// A lost worker takes its slots and its round along: with OnPeerLoss::rejoin or
 /// MultiWorkerMirroredOptions::elastic, all go on from the last backup, and without one they end. A
-/// worker that comes to an elastic world is taken in when the ranks meet, without a step lost.
+/// worker that joins an elastic world is taken in when the ranks meet, and no step is lost.
 ///
 /// With GlobalBatch::follows_world, each worker's part of a batch stays, and so do the steps of a
 /// round, whatever the world.
 ///
-/// Refused: gradient_accumulation_steps, train_on_batch and the program's own loops.
+/// Refused: gradient_accumulation_steps, train_on_batch and custom loops.
 class Synchronization {
  public:
   constexpr Synchronization() noexcept = default;
-  // (To be written in the place of a Synchronization.)
+  // (Implicit, so that they can be given as a Synchronization.)
   constexpr Synchronization(const LocalSGD& options) noexcept  // NOLINT(*-explicit-*)
       : name_("LocalSGD"), steps_(options.steps) {}
   constexpr Synchronization(const DiLoCo& options) noexcept  // NOLINT(*-explicit-*)

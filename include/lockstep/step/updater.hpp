@@ -14,10 +14,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// One training step, as an Updater gets to know it.
+/// What an Updater is told of a training step.
 struct UpdateStep {
-  std::int64_t iteration =
-      1;  ///< the update that the step makes, or has a part in: 1 for the first
+  std::int64_t iteration = 1;  ///< the number, from 1, of the update that the step contributes to
   bool stop_on_non_finite = false;
   Trace* trace = nullptr;
   bool is_first = true;     ///< of its window
@@ -45,21 +44,20 @@ struct UpdateStep {
 ///
 /// In each step a rank calls, on its thread:
 ///  1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the
-///     status of this rank. Returns what backward shall tell.
+///     status of this rank. Returns what backward must report.
 ///  2. `ready(count)`, during backward: the first `count` elements of the gradient arena are final
-///     and may be reduced (Progress::gradients); or also backward does not read their parameters
-///     any more, which may be updated (Progress::variables). The counts grow.
+///     and may be reduced (Progress::gradients), or backward does not read their parameters any
+///     more either, so that these may be updated (Progress::variables). The counts grow.
 ///  3. `finish()`, after backward. On return the status and the untrained state of the workspace
 ///     are those of all ranks, and every parameter that this rank reads next is updated. Returns
-///     whether the step has made an update (see UpdateStep::makes_update); if not, all are as they
-///     were.
-///  4. `carry(steps)`, after a step that is not the last of its window, when other things than
-///     steps come next, as at the end of an epoch: what the window's `steps` have left so far goes
-///     into Variables.
+///     whether the step has made an update (see UpdateStep::makes_update); if not, nothing has
+///     changed.
+///  4. `carry(steps)`, when a window is interrupted, as at the end of an epoch: stores the
+///     gradients of its `steps` so far in Variables.
 /// All ranks are in the same step, and equal calls of their collectives come in the same order.
 /// What an Updater throws ends the step, and the parameters of this process may be of either step.
 ///
-/// Slots: where a worker has those of its share alone (Variables::share_updates), the training loop
+/// Where a worker has only the slots of its share (Variables::share_updates), the training loop
 /// gathers them before a state is saved. A parameter server takes the place of the collective.
 template <class T>
 class Updater {
@@ -72,15 +70,16 @@ class Updater {
 
   /// For verbose 2: what happens to the gradients.
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// On the processor. If not, a device need not have finished backward before finish().
+  /// Whether it reads the gradients on the processor. If not, a device need not have finished
+  /// backward before finish().
   [[nodiscard]] virtual bool reads_gradients() const noexcept { return true; }
   virtual Progress begin(const UpdateStep& step) = 0;
   virtual void ready(std::size_t count) = 0;
   virtual bool finish() = 0;
   virtual void carry(std::int64_t /*steps*/) {}
-  /// Called after finish(). Nothing while the ranks have not met (rounds): the status then covers
-  /// this rank alone. Otherwise it covers all ranks, and the result says how many more steps than
-  /// this rank the one with most data has made since they last met.
+  /// Called after finish(). Nothing if the ranks have not met in this step (rounds): the status
+  /// then covers this rank alone. Otherwise it covers all ranks, and the result is the number of
+  /// steps by which this rank is behind the one with most data, since they last met.
   [[nodiscard]] virtual std::optional<std::int64_t> missed_steps() const { return 0; }
 
  protected:

@@ -25,9 +25,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Sums of squares of the gradients of all variables, for the replicas of a process: each of them
-/// computes a part, and after a barrier all read the norms. A variable is cut into blocks, whose
-/// sums are added in the order of the arena: a norm does not depend on how many compute it.
+/// Sums of squares of the gradients of all variables: each replica of a process computes a part,
+/// and after a barrier all read the norms. A variable is cut into blocks, whose sums are added in
+/// the order of the arena, so that a norm does not depend on how many replicas compute it.
 class GradientNorms {
  public:
   GradientNorms() = default;
@@ -53,8 +53,22 @@ class GradientNorms {
           kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
   }
 
-  /// The sum of squares of what lies in elements [begin, begin + size), without what other ranks
-  /// have: for ranks that have a part of the gradients each.
+  /// Computes those blocks from element `begin` on that end at `end` at the latest, as part `index`
+  /// of `count`; returns where the next block begins, or `end` after the last one.
+  template <class T>
+  std::size_t compute_between(std::span<const T> gradients, std::size_t begin, std::size_t end,
+                              std::size_t index, std::size_t count) {
+    for (auto block = std::ranges::lower_bound(blocks_, begin, {}, &Block::begin);
+         block != blocks_.end() && block->begin < end; ++block) {
+      if (block->begin + block->size > end) return block->begin;
+      if (static_cast<std::size_t>(block - blocks_.begin()) % count == index)
+        block->squares = kernels::sum_of_squares(gradients.subspan(block->begin, block->size));
+    }
+    return end;
+  }
+
+  /// The sum of squares in elements [begin, begin + size), for ranks that have a part of the
+  /// gradients each.
   template <class T>
   [[nodiscard]] double squares_in(std::span<const T> gradients, std::size_t begin,
                                   std::size_t size) const {
@@ -104,10 +118,14 @@ class UpdateShares {
 
   /// Adds the share of the next worker. `begins` and sizes of its pieces ascend.
   void add(const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes);
-  /// Says that they are the own blocks of each worker (see ShardingCollective).
+  /// Says that the shares are the blocks of each worker (see ShardingCollective).
   void set_of_blocks() noexcept { is_of_blocks_ = true; }
 
+  /// Says that a worker keeps the gradients of its share alone, in a paged_buffer(). (Stage 2.)
+  void set_with_gradients() noexcept { has_gradients_ = true; }
+
   [[nodiscard]] bool is_of_blocks() const noexcept { return is_of_blocks_; }
+  [[nodiscard]] bool has_gradients() const noexcept { return has_gradients_; }
   [[nodiscard]] int workers() const noexcept {
     return of_workers_.empty() ? 1 : static_cast<int>(of_workers_.size());
   }
@@ -116,19 +134,23 @@ class UpdateShares {
   }
   /// Elements of a worker's share.
   [[nodiscard]] std::size_t size(int worker) const noexcept;
-  /// Where the slots of a worker have an element of its share.
+  /// Calls f(begin, size) for what of elements [begin, begin + size) is in no piece of `worker`.
+  void each_other(int worker, std::size_t begin, std::size_t size,
+                  FunctionRef<void(std::size_t, std::size_t)> f) const;
+  /// The place of an element of a worker's share in its slots.
   [[nodiscard]] std::size_t place(int worker, std::size_t element) const noexcept;
 
  private:
   std::vector<std::vector<SharePiece>> of_workers_;
   bool is_of_blocks_ = false;
+  bool has_gradients_ = false;
 };
 
-/// Gives memory, of zeros.
+/// Returns memory of zeros.
 using Allocate = FunctionRef<Buffer(std::size_t bytes)>;
 
-/// Draws the initial values. Each variable has its own random stream, so that its values
-/// depend on the seed and on its place in the model alone.
+/// Draws the initial values. Each variable has its own random stream, so that its values depend
+/// only on the seed and on its place in the model.
 template <class T>
 void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices,
                 RandomKey key);
@@ -136,7 +158,7 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 /// A part of the arena that is updated by one rule: from element `begin` on, to the next range.
 struct UpdateRange {
   std::size_t begin = 0;
-  std::size_t variable = 0;  ///< its first one, which stands last in the list of variables
+  std::size_t variable = 0;  ///< its first one, the last in the list of variables
   VariableRule rule{};
 };
 
@@ -153,8 +175,7 @@ class Variables {
   [[nodiscard]] Arena<T>& parameters() noexcept { return parameters_; }
   /// Makes the parameters zeros in memory from `allocate` (see Arena).
   void allocate_parameters(Allocate allocate);
-  /// The values of `arena` become the parameters, and it gets the former ones. Views of the two
-  /// show the other then.
+  /// Swaps the parameters with the values of `arena`. A view of one then shows the other.
   void swap_parameters(Arena<T>& arena) noexcept;
 
   /// The optimizer's, and behind them the moving averages of the parameters, if it keeps them, and
@@ -180,14 +201,14 @@ class Variables {
   /// Takes over all that ranks have in common after a meeting.
   void take_over(const Variables& other);
 
-  /// From now on, each of several workers updates a share of the parameters: this one, `worker`,
-  /// has the optimizer's slots of its share alone, as the optimizer wants them at first. (Averages
-  /// stay whole on all of them; slots() has only these.)
+  /// From now on, each of several workers updates a share of the parameters. This one, `worker`,
+  /// has the optimizer's slots of its share alone, initialised. (Averages stay whole on all
+  /// workers; slots() has only these.)
   void share_updates(UpdateShares shares, int worker);
   [[nodiscard]] bool shares_updates() const noexcept { return shares_updates_; }
   [[nodiscard]] const UpdateShares& shares() const noexcept { return shares_; }
   [[nodiscard]] int worker() const noexcept { return worker_; }
-  /// Of the optimizer's slot of this number: the elements of this worker's share.
+  /// The elements of this worker's share, in the optimizer's slot of this number.
   [[nodiscard]] std::span<T> slot_share(std::size_t slot) const noexcept {
     const Buffer& values = slot_shares_[slot];
     return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
@@ -203,14 +224,13 @@ class Variables {
   void set_learning_rate(double rate) noexcept { learning_rate_ = rate; }
   [[nodiscard]] bool has_schedule() const noexcept { return schedule_.has_value(); }
 
-  /// Counts update number `iteration`, all of whose parts are done. `has_updated`: it has changed
-  /// parameters. The next window is empty.
+  /// Counts update number `iteration`, whose parts are all done, and begins an empty window.
+  /// `has_updated`: it has changed parameters.
   void complete_update(std::int64_t iteration, bool has_updated);
 
   std::int64_t iterations = 0;        ///< updates made
   double previous_learning_rate = 0;  ///< of the last one; 0: there was none, or not known
-  /// Another number after each change of the one above that none of the program's own loops has
-  /// made.
+  /// Changes when something other than a custom loop changes the number above.
   std::int64_t revision = 0;
 
   /// The number of steps whose gradients make one update: a window of steps.
@@ -224,7 +244,7 @@ class Variables {
   [[nodiscard]] Arena<T>& accumulated() noexcept { return accumulated_; }
 
   [[nodiscard]] bool has_averages() const noexcept { return averaging_.is_on; }
-  /// The parameters and their moving averages change places. (Before the first update there are no
+  /// Swaps the parameters and their moving averages. (Before the first update there are no
   /// averages: the parameters stand for them.) No update can be made until they are swapped back.
   void swap_averages();
   [[nodiscard]] bool shows_averages() const noexcept { return shows_averages_; }
@@ -253,13 +273,13 @@ class Variables {
   /// `parameters` become their averages.
   void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration);
 
-  /// An update needs the norms of all gradients, and so all gradients before it begins.
+  /// Whether an update needs the norms of all gradients, and so all gradients before it begins.
   [[nodiscard]] bool clips_by_norm() const noexcept { return clipping_.is_by_norm(); }
-  /// That of all together, and not of each variable.
+  /// Whether by the norm of all together, and not of each variable.
   [[nodiscard]] bool clips_by_global_norm() const noexcept { return clipping_.global_clipnorm > 0; }
-  /// The optimizer is called for whole variables.
+  /// Whether the optimizer is called for whole variables.
   [[nodiscard]] bool updates_whole_variables() const noexcept { return whole_variables_; }
-  /// An update needs all gradients before it begins: for norms, or for whole variables.
+  /// Whether an update needs all gradients before it begins: for norms, or for whole variables.
   [[nodiscard]] bool needs_all_gradients() const noexcept {
     return clips_by_norm() || whole_variables_;
   }

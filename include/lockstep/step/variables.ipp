@@ -53,6 +53,19 @@ LOCKSTEP_INLINE std::size_t UpdateShares::size(int worker) const noexcept {
   return pieces.empty() ? 0 : pieces.back().place + pieces.back().size;
 }
 
+LOCKSTEP_INLINE void UpdateShares::each_other(int worker, std::size_t begin, std::size_t size,
+                                              FunctionRef<void(std::size_t, std::size_t)> f) const {
+  const std::size_t end = begin + size;
+  const auto pieces = of(worker);
+  auto next = std::ranges::upper_bound(pieces, begin, {}, &SharePiece::begin);
+  if (next != pieces.begin()) --next;
+  for (; next != pieces.end() && next->begin < end; ++next) {
+    if (begin < next->begin) f(begin, next->begin - begin);
+    begin = std::max(begin, next->begin + next->size);
+  }
+  if (begin < end) f(begin, end - begin);
+}
+
 LOCKSTEP_INLINE std::size_t UpdateShares::place(int worker, std::size_t element) const noexcept {
   const auto pieces = of(worker);
   const auto next = std::ranges::upper_bound(pieces, element, {}, &SharePiece::begin);
@@ -322,9 +335,6 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
   }
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Variables<LOCKSTEP_REAL>);
 LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>,
                                   std::span<const std::span<LOCKSTEP_REAL>>, RandomKey));

@@ -1,4 +1,4 @@
-// What one replica has for itself: gradients, untrained state, and memory for a batch.
+// The memory of one replica: gradients, untrained state, a batch and its activations.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// What the Regularizers of variables add. The loss and the gradient of a step are sums over rows,
-/// which are divided at the end by the rows of all ranks. So each rank adds the penalty times its
-/// own rows: in the mean it counts once, however the rows are spread. The gradient is added before
+/// divided at the end by the rows of all ranks. So each rank adds the penalty times its number of
+/// rows, and it counts once in the mean, however the rows are spread. The gradient is added before
 /// the reduction, so that all routes of an update, and clipping by norms, see it. Used by one
 /// thread.
 template <class T>
@@ -56,8 +56,8 @@ class Regularization {
     done_ = 0;
   }
 
-  /// The first `count` gradients of the arena are otherwise final: adds to those that have not been
-  /// told of before in this step.
+  /// The first `count` gradients of the arena are final but for penalties: adds these, to each
+  /// gradient once in a step.
   void add_gradients(const Arena<T>& parameters, const Arena<T>& gradients, std::size_t count) {
     if (rows_ > 0)
       for (const Penalty& penalty : penalties_) {
@@ -84,15 +84,15 @@ class Regularization {
   std::size_t done_ = 0;
 };
 
-/// What a replica knows of the first loss in a fit that is not finite.
+/// What a replica knows about the first loss in a fit that is not finite.
 struct NonFiniteLoss {
-  std::string source;  ///< where it comes from; empty when the replica's own losses are finite
+  std::string source;        ///< where it comes from; empty when this replica's losses are finite
   bool is_reported = false;  ///< the ranks have told each other
 };
 
-/// Gradients, untrained state and activations of one replica. The memory for activations is that of
-/// the largest batch seen; smaller ones use its beginning. Parameters belong to the model: the
-/// replicas of a process share them. Used by the replica's thread.
+/// Gradients, untrained state and activations of one replica. Memory is kept for the largest batch
+/// seen; smaller ones use its beginning. Parameters belong to the model: the replicas of a process
+/// share them. Used by the replica's thread.
 template <class T>
 class Workspace {
  public:
@@ -109,8 +109,8 @@ class Workspace {
   [[nodiscard]] StatusBlock& status() noexcept { return status_; }
   [[nodiscard]] const StatusBlock& status() const noexcept { return status_; }
 
-  /// What a step reduces besides gradients, one after the other: its status, and the untrained
-  /// state weighted with its samples. (In double, so that the mean of equal floats is that number.)
+  /// What a step reduces besides gradients: its status, then the untrained state weighted with its
+  /// samples. (In double, so that the mean of equal floats is that number.)
   [[nodiscard]] std::span<double> pack_status();
   /// After the reduction: the untrained state becomes the mean of the ranks'. So what is saved,
   /// evaluated or resumed does not depend on the rank, and a rank without samples does not count.
@@ -120,12 +120,17 @@ class Workspace {
   Regularization<T> regularization;
   Constraints<T> constraints;
   ActivityPenalty activity_penalty;  ///< of the batch
-  /// Time in the reductions of steps. Its reader sets it back.
+  /// Time in the reductions of steps. Whoever reads it resets it.
   Trace::Clock::duration in_collective{};
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
   [[nodiscard]] Arena<T>& gradients() noexcept { return gradients_; }
-  /// What a wire of half precision has rounded off this worker's gradients; empty unless
+  /// In a paged_buffer(): they are zeros, and take no memory until they are written.
+  void release_gradients() noexcept {
+    const auto bytes = std::as_writable_bytes(gradients_.values());
+    release_pages(bytes.data(), bytes.size());
+  }
+  /// The rounding errors of a half-precision wire in this worker's gradients; empty unless
   /// keep_residuals() was called.
   [[nodiscard]] const Arena<T>& residuals() const noexcept { return residuals_; }
   [[nodiscard]] Arena<T>& residuals() noexcept { return residuals_; }
@@ -133,7 +138,7 @@ class Workspace {
   /// Variables that are not trained.
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
   [[nodiscard]] Arena<T>& state() noexcept { return state_; }
-  /// As it was before the step that has begun and not ended.
+  /// These as they were before the step under way.
   [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 
   /// Bytes for the batch, the activations and what layers need while they run.
@@ -146,8 +151,8 @@ class Workspace {
   /// Where a batch may be read to, sample by sample.
   [[nodiscard]] BatchViews<T> batch() const noexcept { return {own_x_, batch_targets_}; }
   /// Takes a batch that has been read to batch(), or lies elsewhere, until resize. The last
-  /// `weight_size` of the target values are weights. It may have no targets, or, for a loss of the
-  /// program's own, others than the program's.
+  /// `weight_size` of the target values are weights. It may have no targets or, for a loss that a
+  /// step is given, others than compile's.
   void use(TensorView<const T> x, TensorView<const T> targets, std::size_t weight_size);
   void use(const BatchViews<T>& batch) {
     const auto& layout = program_.layout();
@@ -169,9 +174,9 @@ class Workspace {
   /// all rows count.
   [[nodiscard]] std::span<const T> weights();
   /// After weights(), which gave `counted`: how much each row weighs in the loss and in weighted
-  /// metrics; empty where no row has its own weight. It is that of its sample times that of
-  /// its class in `class_weight`: the target, or the place of the largest of several; a class that
-  /// is not in the list has 1.
+  /// metrics; empty where all rows weigh the same. A row weighs its sample's weight times its
+  /// class's in `class_weight` (1 where it has none); the class is the target, or the place of the
+  /// largest of several.
   [[nodiscard]] std::span<const T> sample_weights(std::span<const T> counted,
                                                   std::span<const double> class_weight);
 

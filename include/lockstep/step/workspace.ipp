@@ -221,8 +221,5 @@ BackwardPass<T> Workspace<T>::backward_pass(const StepContext& context, Slices<T
           .temporary = temporary_};
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Workspace<LOCKSTEP_REAL>);
 }}}  // namespace lockstep::detail

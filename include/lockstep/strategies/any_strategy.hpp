@@ -18,8 +18,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 class ElasticWorld;
 
-/// A Replica, in a function that a strategy runs on each of its replicas: what the library's
-/// strategies hand out, and what those of others become.
+/// A Replica, in a function that a strategy runs on each of its replicas. The library's strategies
+/// hand it out; those of others are wrapped in it.
 class AnyReplica {
  public:
   /// `threads`: those of the process's replicas, if there are several.
@@ -37,11 +37,15 @@ class AnyReplica {
   [[nodiscard]] AnyCollective& collective() noexcept { return *collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
   [[nodiscard]] int local_size() const noexcept { return local_size_; }
+  /// Where the first replica of a process shows the other workers what it does; null on others.
+  [[nodiscard]] ActivityBoard* board() noexcept {
+    return local_rank_ == 0 ? collective_->board() : nullptr;
+  }
   /// The number, from 1, of the strategy's connection to the other workers that this replica
   /// belongs to; 0 where it does not count them.
   [[nodiscard]] int connection() const noexcept { return connection_; }
   virtual void team_barrier() { collective_->team_barrier(); }
-  /// Called by every replica of the process: when all have come, the first one calls f(), and the
+  /// Called by every replica of the process: once all are here, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
   virtual void team_lead(FunctionRef<void()> f) {
     if (threads_ != nullptr)
@@ -89,6 +93,8 @@ class AnyStrategy {
   [[nodiscard]] virtual bool has_parameter_servers() const = 0;
   /// Whether its several workers share out the updates.
   [[nodiscard]] virtual bool sharded_updates() const = 0;
+  /// Whether each of them keeps the gradients of its share alone, too.
+  [[nodiscard]] virtual bool sharded_gradients() const = 0;
   /// Counts one more model; returns their number. 0 for a strategy that does not count.
   virtual int count_model() = 0;
 };
@@ -118,7 +124,7 @@ class ReplicaAdapter final : public AnyReplica {
   R& replica_;
 };
 
-/// Made of an R&: that itself where it is an AnyReplica.
+/// Made from an R&: the same object if it is an AnyReplica.
 template <Replica R>
 using AnyReplicaOf = std::conditional_t<std::derived_from<R, AnyReplica>, R&, ReplicaAdapter<R>>;
 
@@ -170,6 +176,13 @@ class StrategyAdapter final : public AnyStrategy {
                     { strategy_.sharded_updates() } -> std::same_as<bool>;
                   })
       return strategy_.num_workers() > 1 && strategy_.sharded_updates();
+    return false;
+  }
+  [[nodiscard]] bool sharded_gradients() const override {
+    if constexpr (requires {
+                    { strategy_.sharded_gradients() } -> std::same_as<bool>;
+                  })
+      return sharded_updates() && strategy_.sharded_gradients();
     return false;
   }
   int count_model() override {

@@ -55,7 +55,7 @@ struct AnyReplicaFunction {
 ///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves the loss of a
 ///     worker to the outer fit.
 ///  7. `sharded_updates()`: whether each worker updates a share of the parameters, as
-///     MultiWorkerMirroredOptions says; the same on all workers.
+///     MultiWorkerMirroredOptions says; the same on all workers. `sharded_gradients()`: likewise.
 ///  8. `count_model()`: the number of this model, from 1, which must be the same on all workers (a
 ///     worker that was started again counts from 1). Not called for one that a callback compiles.
 ///     Where programs call reconnect() themselves, the strategy leaves it out.

@@ -1,4 +1,4 @@
-// What training and a strategy need to know of workers that may change.
+// What training and a strategy need to know about workers that may change.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct TrainingState;
 
-/// The workers that are at work together: see ElasticOptions.
+/// The workers that train together: see ElasticOptions.
 class ElasticWorld {
  public:
   ElasticWorld() = default;
@@ -24,12 +24,12 @@ class ElasticWorld {
 
   /// Whether a worker waits to be taken in. From any thread.
   [[nodiscard]] virtual bool has_newcomer() const noexcept = 0;
-  /// Whether it follows another one, in which another worker may have been the chief.
+  /// Whether there was a world before it, in which another worker may have been the chief.
   [[nodiscard]] virtual bool is_successor() const noexcept = 0;
   /// "world 3: workers 0 2 3 (3 of 4)".
   [[nodiscard]] virtual std::string description() const = 0;
 
-  /// For how many workers a dataset's global batch is, where it follows the world
+  /// The number of workers that a dataset's global batch is meant for, where it follows the world
   /// (GlobalBatch::follows_world); 0 where it stays.
   [[nodiscard]] virtual int workers_of_batch() const noexcept { return 0; }
 

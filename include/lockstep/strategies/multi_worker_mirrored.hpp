@@ -51,6 +51,9 @@ class MultiWorker final : public AnyStrategy {
   [[nodiscard]] bool sharded_updates() const override {
     return sharded_updates_ && num_workers() > 1;
   }
+  [[nodiscard]] bool sharded_gradients() const override {
+    return sharded_gradients_ && num_workers() > 1;
+  }
   int count_model() override { return ++models_; }
   /// The models that follow are those of a program that begins again.
   void forget_models() noexcept { models_ = 0; }
@@ -69,6 +72,7 @@ class MultiWorker final : public AnyStrategy {
   const int exceptions_;  // in flight when this was made
   const CommunicationOptions options_;
   const bool sharded_updates_;
+  const bool sharded_gradients_;
   const Elastic elastic_;
   const std::shared_ptr<KeptPort> port_;
   Cluster cluster_;                       // of the world, where there are worlds
@@ -88,10 +92,10 @@ class MultiWorker final : public AnyStrategy {
 /// collective between workers: Auto, Ring<Tcp>, SharedMemory, or one of the user's. A process that
 /// is alone opens no connection.
 ///
-/// The destructor waits until all workers have come to their end, the chief last, so that an
-/// observer of the chief sees the job done; when it runs because of an exception, the other workers
-/// are told to stop (within lockstep::run, with the exception's message and exit code), and it does
-/// not wait for them.
+/// The destructor waits until all workers have ended, the chief last, so that an observer of the
+/// chief sees the job done; when it runs because of an exception, the other workers are told to
+/// stop (within lockstep::run, with the exception's message and exit code), and it does not wait
+/// for them.
 ///
 /// One thread calls run() and reconnect() at a time.
 /// Use: `MultiWorkerMirroredStrategy<Ring<Tcp>>{}`.
@@ -105,7 +109,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   /// CollectiveError when a worker is missing.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
 
-  /// With a cluster that the program knows otherwise.
+  /// With a cluster that the program describes itself.
   explicit MultiWorkerMirroredStrategy(const Cluster& cluster,
                                        const MultiWorkerMirroredOptions& options = {});
 
@@ -139,6 +143,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   /// Whether its several workers share out the updates, as the option of this name says.
   [[nodiscard]] bool sharded_updates() const noexcept { return worker_.sharded_updates(); }
+  /// The same of their gradients.
+  [[nodiscard]] bool sharded_gradients() const noexcept { return worker_.sharded_gradients(); }
 
   /// See Strategy.
   template <class F>
@@ -156,7 +162,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   detail::MultiWorker worker_;
 };
 
-// (Constructors stand outside of the class, so that the library can hold the usual ones.)
+// (Constructors are defined outside the class, so that the library can hold the usual ones.)
 
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(

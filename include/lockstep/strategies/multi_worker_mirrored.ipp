@@ -12,6 +12,7 @@
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -44,7 +45,8 @@ LOCKSTEP_INLINE MultiWorker::MultiWorker(PolicyConnect policy, const Cluster& cl
     : policy_connect_(policy),
       exceptions_(std::uncaught_exceptions()),
       options_(options.communication_options),
-      sharded_updates_(options.sharded_updates),
+      sharded_updates_(options.sharded_updates || options.sharded_gradients),
+      sharded_gradients_(options.sharded_gradients),
       elastic_(options.elastic),
       port_(std::make_shared<KeptPort>()),
       cluster_(checked(cluster)),
@@ -87,8 +89,8 @@ LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::join() const {
   return worlds;
 }
 
-/// A worker may be lost while the members of a new world connect: then they form another one. But
-/// where none comes to work, something is between their ports.
+/// A worker may be lost while the members of a new world connect: they then form another one. If no
+/// world ever works, something blocks their ports.
 LOCKSTEP_INLINE void MultiWorker::connect_world() {
   using Clock = std::chrono::steady_clock;
   for (auto deadline = Clock::time_point::max();;) {
@@ -111,9 +113,7 @@ LOCKSTEP_INLINE void MultiWorker::connect_world() {
       if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
       CollectiveFailure failure = error.failure();
       if (Clock::now() >= deadline) {
-        failure.reason += "; no world comes to work. The workers of the last one listen at";
-        for (const std::string& address : worlds_->addresses()) failure.reason += " " + address;
-        failure.reason += ", ports that the system chooses: they must reach each other there";
+        failure.reason += no_world_comes_to_work(worlds_->addresses());
         throw CollectiveError(std::move(failure));
       }
       log_line(concat({worlds_->description(),
@@ -202,7 +202,7 @@ LOCKSTEP_INLINE void MultiWorker::connect() {
     if (worlds_ != nullptr) {
       rendezvous.properties.emplace_back("world", worlds_->world().text());
       rendezvous.workers = worlds_->world().slots;
-      // All are there: one that does not come is lost.
+      // All are there: one that does not connect is lost.
       options.startup_timeout = std::clamp<std::chrono::milliseconds>(
           worlds_->wait(), std::chrono::seconds(5), std::chrono::seconds(60));
     }
@@ -234,7 +234,7 @@ LOCKSTEP_INLINE int MultiWorker::count(int requested) const {
   return given > 0 ? given : ReplicaThreads::count(requested, workers_on_host());
 }
 
-// How many workers share this worker's cores, as far as addresses and the launcher tell.
+// How many workers share this worker's cores, judging by addresses and the launcher.
 LOCKSTEP_INLINE int MultiWorker::workers_on_host() const {
   if (cluster_.world_size() == 1 || cores_given_by_launcher() > 0) return 1;
   const auto addresses = cluster_.addresses();

@@ -38,20 +38,27 @@ struct MultiWorkerMirroredOptions {
   int replicas = 1;
   CommunicationOptions communication_options = {};
   Pinning pinning = Pinning::automatic;
-  /// Each worker updates a share of the parameters, and has the optimizer's slots of these alone:
+  /// Each worker updates a share of the parameters, and has only the optimizer's slots of these:
   /// with N workers, 1/N of the slots' memory and of the optimizer's time (ZeRO's first stage). The
   /// bits and the files are those of other runs (with global_clipnorm, to the last bit of the
-  /// norm). Optimizers of whole variables (Lamb, LARS, Adafactor, Muon) have shares of whole
-  /// variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots while
-  /// a state is saved, for which all workers must call save, and not the chief alone. A worker that
-  /// is lost takes its slots along: with OnPeerLoss::rejoin or `elastic`, all go on from the last
+  /// norm). For optimizers that update whole variables (Lamb, LARS, Adafactor, Muon), shares are
+  /// whole variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots
+  /// while a state is saved, for which all workers must call save, and not the chief alone. A lost
+  /// worker takes its slots along: with OnPeerLoss::rejoin or `elastic`, all go on from the last
   /// backup, and without one they end.
   bool sharded_updates = false;
-  /// Training goes on with fewer workers when some are lost, and with more when some come: see
+  /// sharded_updates, and each worker keeps the summed gradients of its share alone (ZeRO's second
+  /// stage): they are reduced while backward goes on, and the memory of the others is given back
+  /// to the system. The bits and the files are those of other runs. Backward writes whole arrays
+  /// first: those of a layer whose gradients are final last, as the table of a TiedHead, are whole
+  /// until then. With gradient_accumulation_steps, sums and gradients stay whole. After
+  /// ReplicaModel::apply, gradients of other shares are zero. Takes a few percent of a step.
+  bool sharded_gradients = false;
+  /// Training goes on with fewer workers when some are lost, and with more when some join: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
   /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports
-  /// that the system chooses. Tls::certificates are for the places in the configured cluster.
-  /// With SharedMemory, all of the cluster must be on one machine.
+  /// that the system chooses. Tls::certificates are for the places in the configured cluster. With
+  /// SharedMemory, all of the cluster must be on one machine.
   Elastic elastic = {};
 };
 

@@ -17,8 +17,9 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 /// How OwnLoops::reduce combines the values of all replicas; `mean` is over the replicas.
 enum class Reduction : std::uint8_t { sum, mean, max };
 
-/// What a function gave on each replica of this process: the result of a strategy's run(f) where f
-/// returns a value.
+/// What a function returned on each replica of this process: the result of a strategy's run(f)
+/// where f returns a value.
+/// Use: `strategy.run([](auto& here) { return here.local_rank(); })`.
 template <class R>
 class PerReplica {
  public:
@@ -41,12 +42,12 @@ class PerReplica {
 
 namespace detail {
 
-/// What run(f) returns: nothing, or a PerReplica of what f gave.
+/// What run(f) returns: nothing, or a PerReplica of what f returned.
 template <class F, class Replica, class R = std::invoke_result_t<F&, Replica&>>
 using PerReplicaOf =
     std::conditional_t<std::is_void_v<R>, void, PerReplica<std::remove_cvref_t<R>>>;
 
-/// Calls run(g) with a g that calls f(replica), and gives what f gave, if anything.
+/// Calls run(g) with a g that calls f(replica), and returns what f returned, if anything.
 template <class Replica, class F, class Run>
 PerReplicaOf<F, Replica> run_per_replica(int replicas, F& f, const Run& run) {
   using Results = PerReplicaOf<F, Replica>;
@@ -72,6 +73,7 @@ class OwnLoops {
  public:
   /// A dataset's global batches in parts for all replicas, as tf.distribute's
   /// experimental_distribute_dataset: a DistributedBatches<T>.
+  /// Use: `strategy.distribute(dataset)`. Keras: `experimental_distribute_dataset`.
   template <class T = float, class D>
   [[nodiscard]] auto distribute(const D& dataset) {
     static_assert(
@@ -80,8 +82,9 @@ class OwnLoops {
     return detail::Distribute<T>::of(static_cast<S&>(*this), dataset);
   }
 
-  /// The sum, mean or maximum over all replicas of all workers of what run() gave on each. Called
-  /// outside of run(), by every worker.
+  /// The sum, mean or maximum over all replicas of all workers of what run() returned on each.
+  /// Called outside of run(), by every worker.
+  /// Use: `strategy.reduce(Reduction::mean, per_replica)`.
   template <class V>
     requires std::is_arithmetic_v<V>
   [[nodiscard]] double reduce(Reduction how, const PerReplica<V>& values) {

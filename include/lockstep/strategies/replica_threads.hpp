@@ -17,20 +17,20 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Whether each replica's thread stays on one core of the process's cpuset, which no other process
-/// that pins has (see ClaimedCores). A thread that moves finds its caches, and on machines with
-/// several memories its parameters, elsewhere; one that must stay waits while another program has
-/// its core.
+/// that pins has (see ClaimedCores). A thread that moves loses its caches and, on machines with
+/// several memory nodes, the nearness of its parameters; a pinned one waits while another program
+/// has its core.
 enum class Pinning : std::uint8_t {
-  automatic,  ///< where the process has a cpuset of its own: by taskset, Slurm, mpirun, Kubernetes
+  automatic,  ///< where taskset, Slurm, mpirun or Kubernetes has given the process a cpuset
   off,
   on,  ///< says so when there are too few cores that no other process has claimed
 };
 
-/// A fixed number of threads, made once; the first is the caller's own.
+/// A fixed number of threads, made once; the first is the caller's.
 ///
-/// `run` gives all of them a function. In it they may all call `lead`, in which the first thread
-/// runs another function while the others wait. That function may call `run` again, in which
-/// the waiting threads take part. So a model can be used while the same or another one is being
+/// `run` runs a function on all of them. In it they may all call `lead`, in which the first thread
+/// runs another function while the others wait. That function may call `run` again, in which the
+/// waiting threads take part. So a model can be used while the same or another one is being
 /// trained.
 class ReplicaThreads {
  public:
@@ -56,9 +56,9 @@ class ReplicaThreads {
 
   /// Calls f(i) for each i in [0, size), f(0) on the calling thread, and returns when all have
   /// returned. The first exception that one of them throws is passed to abort(i, what, exit code),
-  /// on the thread that threw it, and is thrown again at the end. reset() is called before a run
-  /// that is in no other one, and after one that has failed, when no thread runs an f: for what
-  /// failures leave behind.
+  /// on the thread that threw it, and is thrown again at the end. reset() clears what failures
+  /// leave behind: it is called before a run that is not within another, and after one that failed,
+  /// when no thread runs an f.
   ///
   /// While a run is under way, only the first thread may call this, in a function that lead() runs.
   /// Throws Error at once otherwise.
@@ -68,10 +68,10 @@ class ReplicaThreads {
     run(f, abort, [] {});
   }
 
-  /// Called by all threads in one run, each with its number. When all have come, the first one
-  /// calls f(), while the others wait and take part in what f passes to run(); they return when f
-  /// has. An exception of f is thrown in all of them. If a thread fails before it has come, f is
-  /// not called. (There is no deadline: the awaited thread is in work that has one.)
+  /// Called by all threads in one run, each with its number. Once all are here, the first one calls
+  /// f(), while the others wait and take part in what f passes to run(); they return when f has. An
+  /// exception of f is thrown in all of them. If a thread fails before that, f is not called.
+  /// (There is no deadline: what the awaited thread does has one.)
   void lead(int i, FunctionRef<void()> f);
 
  private:

@@ -230,8 +230,8 @@ LOCKSTEP_INLINE void ReplicaThreads::failed(Run& run, int i, std::string_view wh
   others_.notify_all();
 }
 
-// Waits under the lock, the first 50 us without sleeping where there are cores for it: waking up
-// takes a tenth of that.
+// Waits under the lock, the first 50 us without sleeping if there are cores for it: waking up takes
+// a tenth of that.
 LOCKSTEP_INLINE void ReplicaThreads::await(std::unique_lock<std::mutex>& lock,
                                            std::condition_variable& sleep,
                                            FunctionRef<bool()> has_come) {

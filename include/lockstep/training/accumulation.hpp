@@ -1,5 +1,5 @@
-// Accumulation: steps that wait for one update (gradient_accumulation_steps), when an epoch or fit
-// ends between them.
+// Accumulation (gradient_accumulation_steps): what happens to an open window of steps when a state
+// is saved, or an epoch or fit ends.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// A state that is saved within a window of steps is that before it.
+/// A state that is saved within a window of steps is the one from before the window.
 template <class T>
 class Accumulation final : public FitPart<T> {
  public:
@@ -22,7 +22,7 @@ class Accumulation final : public FitPart<T> {
       fit_.window.callbacks_before = fit_.callbacks.save();
   }
 
-  /// What the steps of a window that is cut off have left goes into Variables.
+  /// Stores the gradients of a window that is cut off in Variables.
   void end_steps(FitRank<T>& rank) override {
     if (!rank.continues) return;
     rank.updater->carry(rank.accumulated);

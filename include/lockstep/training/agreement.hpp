@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -80,6 +81,20 @@ inline std::pair<std::uint64_t, std::uint64_t> agree(AnyReplica& replica, std::s
                                                      std::uint64_t number = 0) {
   return agree(replica.collective(), call, description, arguments, replica.local_size(), number);
 }
+
+/// A call of all ranks, which compares what they were given, as agree does. Until the end of the
+/// scope the other workers see that this one is in it. `call` lives as long as the program.
+class CommonCall {
+ public:
+  CommonCall(AnyReplica& replica, const char* call, std::string_view description,
+             std::string_view arguments = {})
+      : activity_(replica.board(), {.call = call}) {
+    agree(replica, call, description, arguments);
+  }
+
+ private:
+  ActivityScope activity_;
+};
 
 /// Sends a value of the chief's to all ranks.
 template <Collective C, class T>

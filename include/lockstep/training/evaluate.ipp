@@ -1,8 +1,15 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/step_context.hpp"
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate.hpp"
@@ -29,14 +36,13 @@ Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOpti
                                          : std::nullopt);
   StatusBlock result(trainer.program().layout().metric_state);
   trainer.strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "evaluate");
-    agree(replica, "evaluate", signature);
+    const CommonCall call(replica, "evaluate", signature);
     BatchLoader<T> data(trainer.distribute(dataset, replica), trainer.has_targets());
     if (replica.local_rank() != 0) {
       evaluate_pass<T>(trainer.parts(replica), data, options.steps, nullptr);
       return;
     }
-    callbacks.report_to(replica.collective().board());
+    callbacks.report_to(replica.board());
     TestHooks<T> hooks(training, trainer.program(), callbacks, {.call = "evaluate"}, &progress);
     result = evaluate_pass(trainer.parts(replica), data, options.steps, &hooks, "evaluate");
   });
@@ -47,11 +53,64 @@ Logs evaluate(Trainer<T>& trainer, const AnyDataset& dataset, const EvaluateOpti
   return logs;
 }
 
-}}}  // namespace lockstep::detail
+/// Calls the on_predict_batch_* hooks.
+class PredictHooks {
+ public:
+  /// `place`: what messages call the pass.
+  PredictHooks(Training& training, CallbackHooks& callbacks, const Activity& place)
+      : training_(training), callbacks_(callbacks), place_(place) {}
 
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
-LOCKSTEP_INSTANCE(Logs evaluate(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const EvaluateOptions&,
-                                CallbackHooks&));
+  void batch_begin(std::int64_t batch) {
+    place_.step = batch;
+    call_hooks(callbacks_, place_, [&] { callbacks_.on_predict_batch_begin(training_, batch); });
+  }
+  void batch_end(std::int64_t batch) {
+    call_hooks(callbacks_, place_, [&] { callbacks_.on_predict_batch_end(training_, batch); });
+  }
+
+ private:
+  Training& training_;
+  CallbackHooks& callbacks_;
+  Activity place_;
+};
+
+/// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps`
+/// batches, and appends the rows of all ranks to `rows`, in the order of the dataset. The first
+/// replica of a process has `rows` and `hooks`, the others pass null pointers and only take part.
+/// Returns the number of batches.
+template <class T>
+std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data,
+                          const std::optional<std::int64_t>& steps, std::vector<T>* rows,
+                          PredictHooks* hooks) {
+  const std::size_t outputs = parts.program.layout().outputs;
+  const std::size_t positions = parts.program.layout().positions;
+  const std::size_t columns = positions * outputs;
+  AnyCollective& collective = parts.replica.collective();
+  const auto ranks = static_cast<std::size_t>(collective.size());
+  std::vector<T> mine, all;
+  data.begin({.seed = parts.variables.seed, .number = 0});
+  std::int64_t step = 0;
+  for (; (!steps || step < *steps) && data.next(); ++step) {
+    if (hooks != nullptr) hooks->batch_begin(step);
+    forward_batch(parts, data, true);
+    // Rank 0 has the largest part, to whose size the gathered parts are padded.
+    const std::size_t batch = data.batch_size();
+    const std::size_t largest = (batch + ranks - 1) / ranks;
+    mine.assign(largest * columns, T(0));
+    const auto y = parts.workspace.predictions();
+    for (std::size_t row = 0; row < y.samples(); ++row)  // the rows of a sample follow one another
+      for (std::size_t f = 0; f < outputs; ++f) mine[row * outputs + f] = y(row, f);
+    all.resize(ranks * mine.size());
+    collective.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    if (rows == nullptr) continue;
+    for (std::size_t position = 0; position < batch; ++position) {
+      const T* const row = all.data() + ((position % ranks) * largest + position / ranks) * columns;
+      rows->insert(rows->end(), row, row + columns);
+    }
+    hooks->batch_end(step);
+  }
+  return step;
+}
 
 template <class T>
 std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
@@ -64,8 +123,7 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
   const Activity where{.call = "predict"};
   call_hooks(callbacks, where, [&] { callbacks.on_predict_begin(training); });
   trainer.strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "predict");
-    agree(replica, "predict", signature);
+    const CommonCall call(replica, "predict", signature);
     BatchLoader<T> data(trainer.distribute(dataset, replica, AutoShardPolicy::data), false);
     const bool leader = replica.local_rank() == 0;
     PredictHooks hooks(training, callbacks, where);
@@ -79,11 +137,106 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
   return rows;
 }
 
-}}}  // namespace lockstep::detail
+/// The moments of the input of one Normalization layer, over all batches.
+class LayerMoments {
+ public:
+  /// `number`: the layer's index among the Normalization layers, in the order in which they run.
+  explicit LayerMoments(std::size_t number) : number_(number) {}
 
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
-LOCKSTEP_INSTANCE(std::vector<LOCKSTEP_REAL> predict(Trainer<LOCKSTEP_REAL>&, const AnyDataset&,
-                                                     const PredictOptions&, CallbackHooks&));
+  /// For one forward pass.
+  [[nodiscard]] MomentSink sink() {
+    seen_.clear();
+    return {this, [](void* self, const InputMoments& moments) {
+              static_cast<LayerMoments*>(self)->take(moments);
+            }};
+  }
+
+  /// Whether the last forward pass has reached that layer.
+  [[nodiscard]] bool exists() const noexcept { return seen_.size() > number_; }
+  [[nodiscard]] double count() const noexcept { return count_; }
+
+  /// Combines the moments of all ranks: first the mean, and then the deviations from it, so that
+  /// no large number is subtracted from another.
+  void combine(AnyReplica& replica) {
+    std::vector<double> sums(mean_);
+    for (double& sum : sums) sum *= count_;
+    sums.push_back(count_);
+    replica.collective().all_reduce(std::span(sums), ReduceOp::sum);
+    const double count = sums.back();
+    for (std::size_t c = 0; c < mean_.size(); ++c) {
+      const double mean = count > 0 ? sums[c] / count : 0;
+      squares_[c] += count_ * (mean_[c] - mean) * (mean_[c] - mean);
+      mean_[c] = mean;
+    }
+    count_ = count;
+    replica.collective().all_reduce(std::span(squares_), ReduceOp::sum);
+  }
+
+  /// Sets the layer's variables.
+  template <class T>
+  void write() const {
+    for (std::size_t c = 0; c < mean_.size(); ++c) {
+      static_cast<T*>(mean_variable_)[c] = static_cast<T>(mean_[c]);
+      static_cast<T*>(variance_variable_)[c] = static_cast<T>(squares_[c] / count_);
+    }
+  }
+
+ private:
+  void take(const InputMoments& batch) {
+    // (A layer that Shared uses several times has the moments of all its inputs.)
+    const auto layer = std::find(seen_.begin(), seen_.end(), batch.mean_variable);
+    const auto number = static_cast<std::size_t>(layer - seen_.begin());
+    if (layer == seen_.end()) seen_.push_back(batch.mean_variable);
+    if (number != number_) return;
+    mean_.resize(batch.mean.size());
+    squares_.resize(batch.mean.size());
+    mean_variable_ = batch.mean_variable;
+    variance_variable_ = batch.variance_variable;
+    if (batch.count == 0) return;
+    const double share = batch.count / (count_ + batch.count);
+    for (std::size_t c = 0; c < mean_.size(); ++c) {
+      const double distance = batch.mean[c] - mean_[c];
+      mean_[c] += distance * share;
+      squares_[c] += batch.squares[c] + distance * distance * count_ * share;
+    }
+    count_ += batch.count;
+  }
+
+  std::size_t number_;
+  std::vector<const void*> seen_;  ///< the layers of this forward, by a variable of theirs
+  double count_ = 0;
+  std::vector<double> mean_, squares_;
+  void* mean_variable_ = nullptr;
+  void* variance_variable_ = nullptr;
+};
+
+/// What adapt_pass did.
+struct Adapted {
+  std::size_t layers = 0;
+  bool had_data = true;
+  std::int64_t batches = 0;  ///< of this rank, in the last pass
+};
+
+/// Sets mean and variance of the Normalization layers to those of their input over `data`, for at
+/// most `steps` batches: a pass for each such layer, because the input of a later one depends on
+/// those before it. Ranks may have different numbers of batches. Without data nothing is changed.
+template <class T>
+Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data,
+                   const std::optional<std::int64_t>& steps) {
+  Adapted done;
+  for (;; ++done.layers) {
+    LayerMoments moments(done.layers);
+    forward_batch(parts, data, false, nullptr, moments.sink());  // (a rank may have no data)
+    if (!moments.exists()) return done;
+    data.begin({.seed = parts.variables.seed, .number = 0});
+    for (done.batches = 0; (!steps || done.batches < *steps) && data.next(); ++done.batches)
+      forward_batch(parts, data, true, nullptr, moments.sink());
+    moments.combine(parts.replica);
+    done.had_data = moments.count() > 0;
+    if (!done.had_data) return done;
+    moments.template write<T>();
+  }
+}
 
 template <class T>
 void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& options) {
@@ -92,8 +245,7 @@ void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& o
   const std::string signature = pass_signature(mine, options.steps);
   Adapted done;
   trainer.strategy().run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "adapt");
-    agree(replica, "adapt", signature);
+    const CommonCall call(replica, "adapt", signature);
     BatchLoader<T> data(trainer.distribute(dataset, replica), false);
     const Adapted by_this = adapt_pass(trainer.parts(replica), data, options.steps);
     if (replica.collective().rank() == 0)
@@ -106,8 +258,9 @@ void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& o
         "adapt: the model has no layer that is adapted to data, such as Normalization");
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+LOCKSTEP_INSTANCE(Logs evaluate(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const EvaluateOptions&,
+                                CallbackHooks&));
+LOCKSTEP_INSTANCE(std::vector<LOCKSTEP_REAL> predict(Trainer<LOCKSTEP_REAL>&, const AnyDataset&,
+                                                     const PredictOptions&, CallbackHooks&));
 LOCKSTEP_INSTANCE(void adapt(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const AdaptOptions&));
 }}}  // namespace lockstep::detail

@@ -1,4 +1,4 @@
-// fit: its loop, as one replica goes through it.
+// The loop of fit, as one replica runs it.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
   return count > 0;
 }
 
-/// Fills FitState::parts: what takes part in this fit, in the order in which it does.
+/// Fills FitState::parts: the features of this fit, in the order in which they run.
 template <class T>
 void add_parts(FitState<T>& fit);
 
-/// One replica's way through a fit. Ranks stay in step because every decision is taken from reduced
+/// One replica's run through a fit. Ranks stay in step because every decision is based on reduced
 /// figures.
 template <class T>
 class FitRank {
@@ -43,12 +43,12 @@ class FitRank {
 
   void run();
 
-  // What parts see, and some change.
+  // What parts read, and some change.
 
-  /// Calls hooks on the first replica when all replicas of the process have come, while the others
-  /// may take part in what a callback does with a model. All of them see what a callback changes.
+  /// Calls hooks on the first replica once all replicas of the process are here. The others take
+  /// part in what a callback does with a model, and see what it changes.
   void call_back(FunctionRef<void()> hooks);
-  /// A state that is saved from now on is of this place.
+  /// States that are saved from now on are of this place.
   void keep_place();
 
   FitState<T>& fit;
@@ -61,7 +61,7 @@ class FitRank {
   StatusBlock running;                ///< the sums of the epoch
   std::int64_t accumulated;           ///< steps of the open window
   bool continues = false;             ///< it has steps that have not been carried into Variables
-  bool has_gathered = false;          ///< what differs between ranks, since the last step
+  bool has_gathered = false;          ///< since the last step: what differs between ranks
   int epoch = 0;                      ///< the current one, or the last one made
   std::int64_t steps = 0;             ///< of it, since this run began or resumed
   Trace::Clock::duration duration{};  ///< of these

@@ -103,8 +103,8 @@ FitEnd FitRank<T>::make_steps() {
   const std::int64_t first = at.step;
   const Activity place = place_;
   const std::optional<std::int64_t>& limit = fit.options.steps_per_epoch;
-  // Resumed after the last step of an epoch: there are no more. After the step in which all have
-  // agreed to stop: they do.
+  // If resumed after the last step of an epoch, there are no more steps; if resumed after the step
+  // in which all agreed to stop, they stop.
   has_more_ = at.step == 0 || any_rank(replica, data_.has_next());
   stops_ = running[StatusBlock::stop] > 0;
   while (has_more_ && !stops_ && (!limit || at.step < *limit)) {
@@ -142,7 +142,7 @@ FitEnd FitRank<T>::make_steps() {
   return end;
 }
 
-/// Counts the step, calls the hooks of a batch, and takes up what the ranks have asked for.
+/// Counts the step, calls the hooks of a batch, and acts on what the ranks have asked for.
 template <class T>
 FitEnd FitRank<T>::end_step(bool has_updated) {
   const auto& has = fit.callbacks.has();
@@ -173,7 +173,7 @@ FitEnd FitRank<T>::end_step(bool has_updated) {
 }
 
 /// Takes the sums of all ranks after a meeting. `missed`: see Updater::missed_steps. Returns false
-/// if no rank had a sample, so that it was no step.
+/// if no rank had a sample, so that this was no step.
 template <class T>
 bool FitRank<T>::take_sums(std::int64_t missed) {
   const StatusBlock& status = model.workspace.status();
@@ -232,9 +232,14 @@ std::string memory_text(const Parts<T>& model) {
   if (variables.shares_updates())
     for (std::size_t slot = 0; slot < model.program.layout().slots; ++slot)
       slots += variables.slot_share(slot).size_bytes();
+  std::size_t gradients = workspace.gradients().values().size_bytes();
+  if (variables.shares().has_gradients())
+    gradients = variables.shares().size(variables.worker()) * sizeof(T);
   return concat({"memory: parameters ", variables.parameters().values().size_bytes() / 1000,
                  " kB, slots ", slots / 1000, " kB; in each replica: gradients ",
-                 (workspace.gradients().values().size_bytes() + accumulated) / 1000, " kB, state ",
+                 (gradients + accumulated) / 1000,
+                 variables.shares().has_gradients() ? " kB and what is not reduced yet, state "
+                                                    : " kB, state ",
                  2 * workspace.state().values().size_bytes() / 1000, " kB, batch and layers ",
                  workspace.batch_bytes() / 1000, " kB"});
 }
@@ -273,7 +278,7 @@ void FitRank<T>::end_epoch() {
   each_part(&FitPart<T>::end_epoch, *this);
 }
 
-/// The callbacks have had their on_epoch_end: all agree on what was asked.
+/// After the callbacks' on_epoch_end: all ranks agree on what was asked.
 template <class T>
 FitEnd FitRank<T>::complete_epoch(FitEnd end) {
   const Requests asked = ask_all();
@@ -309,11 +314,11 @@ void FitRank<T>::end_training(const FitEnd& end) {
     });
   each_part(&FitPart<T>::left, *this, end);
   try {
-    // Leaving cuts connections: not before every rank has come out of the reduction that carried
-    // the request, and the chief has saved.
+    // Leaving cuts connections, so not before every rank is out of the reduction that carried the
+    // request, and the chief has saved.
     if (end.leaves()) return replica.collective().barrier();
-    // All get what the chief's callbacks have set, even if those of another worker have decided
-    // otherwise.
+    // All get what the chief's callbacks have set, even if another worker's have set something
+    // else.
     if (fit.any_rank_has.train_end && any_rank(replica, is_leader && fit.has_set_parameters))
       fit.trainer.broadcast_from_chief(replica);
   } catch (const CollectiveError&) {  // of a rank that has left already
@@ -330,7 +335,7 @@ FitRank<T>::FitRank(FitState<T>& of, AnyReplica& on)
       is_leader(on.local_rank() == 0),
       running(of.metric_state()),
       data_(of.trainer.distribute_training(of.train, on), of.trainer.has_targets()),
-      board_(is_leader ? on.collective().board() : nullptr) {
+      board_(on.board()) {
   if (fit.options.validation_data)
     validation_.emplace(fit.trainer.distribute(fit.options.validation_data, replica),
                         fit.trainer.has_targets());
@@ -340,7 +345,8 @@ FitRank<T>::FitRank(FitState<T>& of, AnyReplica& on)
 
 template <class T>
 FitRank<T>::~FitRank() {
-  if (is_leader) fit.callbacks.report_to(nullptr);  // the board may be destroyed before them
+  if (is_leader)
+    fit.callbacks.report_to(nullptr);  // the board may be destroyed before the callbacks
 }
 
 template <class T>
@@ -357,8 +363,8 @@ void FitRank<T>::keep_place() {
   fit.saved_place.keep(running);
 }
 
-/// False where the others are in a later fit of the model, because this worker was started again,
-/// or was lost at the end of this fit: it leaves this fit out, and they wait for it in theirs.
+/// False if the others are in a later fit of the model, because this worker was started again, or
+/// was lost at the end of this fit: it skips this fit, and they wait for it in theirs.
 template <class T>
 bool FitRank<T>::agree_on_fit() {
   const auto mine = fit.is_nested ? 0 : static_cast<std::uint64_t>(fit.trainer.fits());
@@ -379,8 +385,8 @@ bool FitRank<T>::agree_on_fit() {
   }
 }
 
-/// Ranks may have other data and other callbacks than each other: what those of one need, all take
-/// part in. (The other replicas look at it after the next barrier.)
+/// Ranks may differ in data and callbacks: all take part in what one of them needs. (The other
+/// replicas read it after the next barrier.)
 template <class T>
 void FitRank<T>::agree_on_plan() {
   if (fit.plan.steps_may_differ) {
@@ -417,9 +423,9 @@ void FitRank<T>::begin_training() {
   fit.callbacks.on_train_begin(fit.training);
 }
 
-/// Called by all ranks: finds the place in the data of a run whose global batches may have had
-/// another size. Where epochs are whole passes over the data, the step of the epoch follows the
-/// place; where they have a number of steps, that number goes on.
+/// Called by all ranks: finds the place in the data after a run whose global batches may have had
+/// another size. Where epochs are whole passes over the data, the step of the epoch follows from
+/// the place; where they have a number of steps, the count of steps goes on.
 template <class T>
 void FitRank<T>::find_place() {
   if (at.batch == 0) return;
@@ -436,7 +442,7 @@ void FitRank<T>::find_place() {
   }
   batch = from_chief(replica.collective(), batch);
   if (batch == 0 || batch == at.batch) {
-    // Where workers do not share each batch, another number of them makes another number of steps.
+    // Where workers do not share each batch, the number of steps depends on the number of workers.
     if (decide_shard_policy(fit.train.auto_shard_policy(), fit.train.num_files(), 2).policy ==
         AutoShardPolicy::data)
       check_place(plan, fit.options, at);
@@ -498,7 +504,7 @@ std::optional<StatusBlock> FitRank<T>::validate() {
 /// What each replica runs.
 template <class T>
 void fit_on(FitState<T>& fit, AnyReplica& replica) {
-  ActivityBoard* const board = replica.local_rank() == 0 ? replica.collective().board() : nullptr;
+  ActivityBoard* const board = replica.board();
   const ActivityScope activity(board, {.call = "fit"});
   try {
     FitRank<T>(fit, replica).run();
@@ -509,8 +515,8 @@ void fit_on(FitState<T>& fit, AnyReplica& replica) {
 }
 
 /// Repeats the loop for as long as it survives the loss of a worker, or goes on with a new one.
-/// Throws Preempted when the fit was: thrown on a replica, a strategy would take it for the failure
-/// of this worker, and tell the others.
+/// Throws Preempted here and not on a replica, where a strategy would take it for the failure of
+/// this worker, and tell the others.
 template <class T>
 History run_until_together(FitState<T>& fit) {
   AnyStrategy& strategy = fit.trainer.strategy();
@@ -521,12 +527,12 @@ History run_until_together(FitState<T>& fit) {
         fit.recovery.take_place();
       }
       strategy.run([&](AnyReplica& replica) {
-        if (!connected) fit.trainer.start(replica);  // as workers do that have been started again
+        if (!connected) fit.trainer.start(replica);  // as restarted workers do
         fit_on(fit, replica);
       });
       connected = !fit.recovery.goes_on_elsewhere();
     } catch (const CollectiveError& error) {
-      if (fit.is_nested) throw;  // it is for the outer fit to survive that
+      if (fit.is_nested) throw;  // the outer fit survives that, or does not
       fit.recovery.survive(error);
       connected = false;
     }
@@ -547,7 +553,7 @@ History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& op
         "fit: this model is in fit already: a callback may use it for evaluate, predict, save, "
         "load_weights and "
         "set_weights, and fit another model");
-  if (trainer.remote() != nullptr) trainer.remote()->serve();  // a server ends here, by Served
+  if (trainer.remote() != nullptr) trainer.remote()->serve();  // a server ends here: throws Served
   struct InFit {
     Trainer<T>& trainer;
     explicit InFit(Trainer<T>& used) : trainer(used) { trainer.begin_fit(); }
@@ -571,9 +577,6 @@ History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& op
   }
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(History fit(Trainer<LOCKSTEP_REAL>&, const AnyDataset&, const FitOptions&,
                               CallbackHooks&));
 }}}  // namespace lockstep::detail

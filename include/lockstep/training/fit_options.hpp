@@ -58,8 +58,8 @@ struct FitOptions {
   /// Of the part that validation_split takes; default: batch_size.
   std::optional<std::int64_t> validation_batch_size = std::nullopt;
   ValidationFrequency validation_freq = 1;
-  /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker,
-  /// and the parameters are those before it.
+  /// When a loss is infinite or NaN on any replica, fit throws on every worker, and the parameters
+  /// stay as they were before that step.
   bool stop_on_non_finite = false;
   /// At the end of each epoch, and before each save of BackupAndRestore and ModelCheckpoint, all
   /// ranks compare the checksums of their parameters, optimizer slots, untrained state, learning
@@ -99,8 +99,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 [[nodiscard]] std::int64_t array_batch_size(std::string_view where,
                                             const std::optional<std::int64_t>& wanted);
 
-/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its
-/// own.
+/// Throws ConfigurationError when a batch size is given for a dataset, which has its own batches.
 void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
 /// Throws ConfigurationError when weights are given for a dataset, which has its own weights.
 void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight);

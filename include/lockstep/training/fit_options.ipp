@@ -38,7 +38,7 @@ LOCKSTEP_INLINE void refuse_batch_size(std::string_view where,
                                        const std::optional<std::int64_t>& batch_size) {
   if (batch_size)
     throw ConfigurationError(
-        concat({where, ": batch_size is for plain arrays; this dataset has batches of its own"}));
+        concat({where, ": batch_size is for plain arrays; this dataset has its own batches"}));
 }
 
 LOCKSTEP_INLINE void refuse_sample_weight(std::string_view where,
@@ -46,8 +46,8 @@ LOCKSTEP_INLINE void refuse_sample_weight(std::string_view where,
   if (sample_weight.rows() > 0)
     throw ConfigurationError(
         concat({where,
-                ": sample_weight is for plain arrays; give this dataset weights of its "
-                "own: from_tensor_slices(x, y, weights)"}));
+                ": sample_weight is for plain arrays; a dataset has its own weights: "
+                "from_tensor_slices(x, y, weights)"}));
 }
 
 LOCKSTEP_INLINE std::int64_t training_samples(std::int64_t size, double validation_split) {

@@ -31,10 +31,10 @@ struct FitEnd {
   }
 };
 
-/// A feature of fit. Those that not every fit has are there where something asks for them. The loop
-/// calls the hooks of all parts in the order of add_parts (fit.ipp), which is a part of the
-/// protocol: hooks call collectives, and all ranks have the same parts that do. Every replica calls
-/// each hook on its own thread; they share one object.
+/// A feature of fit; most are there only where something asks for them. The loop calls the hooks of
+/// all parts in the order of add_parts (fit.ipp). That order is part of the protocol: hooks call
+/// collectives, and all ranks have the same parts that do. Every replica calls each hook on its own
+/// thread; all share one object.
 template <class T>
 class FitPart {
  public:
@@ -45,42 +45,42 @@ class FitPart {
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
 
-  /// After on_train_begin; and again after a loss. May move the rank to another place.
+  /// After on_train_begin, and again after a worker was lost. May move the rank to another place.
   virtual void begin(FitRank<T>&) {}
   virtual void before_step(FitRank<T>&) {}
-  /// The epoch has no more steps, and will be validated.
+  /// After the last step of an epoch, before its validation.
   virtual void end_steps(FitRank<T>&) {}
-  /// The state may be saved next: the chief's becomes whole. Before and after on_epoch_end, and
+  /// Makes the chief's state whole, as it may be saved next: before and after on_epoch_end, and
   /// where Training::verify_after_step asks for it.
   virtual void complete(FitRank<T>&) {}
   /// After on_epoch_end.
   virtual void end_epoch(FitRank<T>&) {}
   /// Before on_train_end, on_preemption, or the way into another world.
   virtual void leave(FitRank<T>&, const FitEnd&) {}
-  /// After it.
+  /// After these.
   virtual void left(FitRank<T>&, const FitEnd&) {}
   /// An exception ends fit. Called by one thread.
   virtual void abandon() noexcept {}
 };
 
-/// Variables that other processes train, the parameter servers: how a Trainer and its fits see
-/// them.
+/// Variables that other processes (parameter servers) train, as a Trainer and its fits see them.
 template <class T>
 class RemoteVariables : public FitPart<T> {
  public:
-  /// In one of those processes, what fit is: throws Served at the end. Elsewhere returns at once.
+  /// In one of those processes, does what fit is there, and throws Served at its end. Elsewhere
+  /// returns at once.
   virtual void serve() = 0;
-  /// Whether a fit trains there.
+  /// Whether a fit is training them.
   [[nodiscard]] virtual bool are_in_fit() const noexcept = 0;
   /// Whether this process has the variables, slots and counters of that fit.
   [[nodiscard]] virtual bool are_here() const noexcept = 0;
   /// Copies them into this process.
   virtual void pull() = 0;
-  /// What a replica trains them with.
+  /// The updater with which a replica trains them.
   [[nodiscard]] virtual std::unique_ptr<Updater<T>> updater(const Parts<T>& parts) = 0;
 };
 
-/// Makes those of a Trainer, as its strategy has them; nullptr: this process trains its variables.
+/// Makes the remote variables of a Trainer; nullptr: this process trains its variables itself.
 template <class T>
 using MakeRemoteVariables = FunctionRef<std::unique_ptr<RemoteVariables<T>>(Trainer<T>&)>;
 inline constexpr auto no_remote_variables = [](auto&) { return nullptr; };

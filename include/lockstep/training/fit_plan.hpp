@@ -30,11 +30,11 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// far.
 struct TrainingPosition {
   std::int64_t epoch = 0;           ///< index of the epoch to go on in
-  std::int64_t step = 0;            ///< steps of it that are made
+  std::int64_t step = 0;            ///< steps of it that were made
   std::int64_t data_iteration = 0;  ///< number of the pass over the data
-  std::int64_t data_position = 0;   ///< global batches of it that are used
-  /// Samples in the global batches that data_position counts; 0: not known. 1 where these have had
-  /// several sizes: then it counts samples.
+  std::int64_t data_position = 0;   ///< global batches of it that were used
+  /// Samples in the global batches that data_position counts; 0: unknown; 1: these had several
+  /// sizes, and it counts samples.
   std::int64_t batch = 0;
   std::vector<double> running{};  ///< the sums, as StatusBlock::saved(); empty for none
   bool is_epoch_open = false;     ///< the epoch before this one is not completed
@@ -63,8 +63,8 @@ struct TrainingPosition {
     saved.is_epoch_open = is_epoch_open;
   }
 
-  /// The place that a snapshot has. Throws ConfigurationError when the sums are those of other
-  /// metrics, and DataError when they or the place cannot come from a training.
+  /// The place in a snapshot. Throws ConfigurationError when the sums are those of other metrics,
+  /// and DataError when they or the place cannot come from a training.
   [[nodiscard]] static TrainingPosition take(const TrainingState& saved, std::size_t metric_state) {
     const std::size_t sums = StatusBlock(metric_state).saved().size();
     if (!saved.running.empty() && saved.running.size() != sums)
@@ -103,8 +103,8 @@ struct FitPlan {
   std::vector<double> class_weight = {};              ///< of class 0, 1, ...; empty: 1
   bool counts_samples = false;  ///< the place in the data is in samples: batches have any size
 
-  /// Decides the last two, given the steps of the longest pass of all workers. Throws DataError
-  /// when there are none.
+  /// Decides new_pass_each_epoch and target, given the steps of the longest pass of all workers.
+  /// Throws DataError when there are none.
   void decide(std::int64_t longest, const std::optional<std::int64_t>& steps_per_epoch);
 
   /// The dataset's global batches are for `all` workers, of which `present` are there
@@ -135,7 +135,7 @@ void check_steps(std::string_view where, std::string_view option, const AnyDatas
 void check_place(const FitPlan& plan, const FitOptions& options, const TrainingPosition& at);
 
 /// A warning where training and validation take parts of one source behind a shuffle that draws
-/// another order for each pass, so that samples of one come into the other; else empty. Reads at
+/// another order for each pass, so that samples of one get into the other; else empty. Reads at
 /// most 32 samples.
 [[nodiscard]] std::string mixed_parts(const AnyDataset& train, const AnyDataset& validation);
 

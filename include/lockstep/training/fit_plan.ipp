@@ -113,7 +113,7 @@ LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& opti
   if (options.validation_batch_size)
     throw ConfigurationError(
         "fit: validation_batch_size is for validation_split of plain arrays; validation_data has "
-        "batches of its own");
+        "its own batches");
   std::vector<double> class_weight = class_weight_list(options.class_weight);
   if (!class_weight.empty() && sizes.has_several_losses)
     throw ConfigurationError(
@@ -170,7 +170,7 @@ LOCKSTEP_INLINE std::string mixed_parts(const AnyDataset& train, const AnyDatase
       {"fit: the training data (", printable(trained.text), ") and the validation_data (",
        printable(validated.text),
        ") are parts of one source behind a shuffle that draws another order for each pass: samples "
-       "of one come into the other, and val_loss tells nothing of new data. Take the parts before "
+       "of one get into the other, and val_loss says nothing about new data. Take the parts before "
        "the shuffle, or let it keep its order: shuffle(n, seed, false)"});
 }
 

@@ -17,8 +17,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// of a shell, SIGHUP under nohup. SIGUSR1, which Slurm sends before a job's time is over, is left
 /// to a program that has its own handler for it.
 ///
-/// The last one to go restores the former handlers, and a signal that was not answered is then
-/// delivered to them.
+/// The last one to be destroyed restores the former handlers, and a signal that was not answered is
+/// then delivered to them.
 class PreemptionSignals {
  public:
   PreemptionSignals();
@@ -26,12 +26,12 @@ class PreemptionSignals {
   PreemptionSignals& operator=(const PreemptionSignals&) = delete;
   ~PreemptionSignals();
 
-  /// The exit code for the signal that has come; success when none has.
+  /// The exit code for the signal that was received; success when none was.
   [[nodiscard]] ExitCode received() const noexcept;
-  /// The signal that asks for this exit code, by name: the one that has come here, or, where
+  /// The signal that asks for this exit code, by name: the one that was received here, or, where
   /// another process got it, SIGINT or SIGTERM.
   [[nodiscard]] const char* name(ExitCode code) const noexcept;
-  /// The program leaves because of the signal, which the former handlers then do not get.
+  /// The program leaves because of the signal, so that the former handlers do not get it.
   void answered() noexcept;
 };
 
@@ -63,7 +63,7 @@ class FitRequests {
   void take_signals_again() {
     if (takes_signals_again_) preempt_on_signals();
   }
-  /// The workers leave because of the signal that has come to one of them.
+  /// The workers leave because of a signal that one of them has received.
   void answer_signals() noexcept {
     if (signals_) signals_->answered();
   }
@@ -72,7 +72,7 @@ class FitRequests {
     return signals_ ? signals_->name(code) : code == ExitCode::interrupted ? "SIGINT" : "SIGTERM";
   }
 
-  /// What is asked in the next step. What a callback has said goes before a signal.
+  /// What is asked in the next step. A callback's request takes precedence over a signal.
   [[nodiscard]] Requests next() const {
     const bool by_signal = signals_ && preemption_ == ExitCode::success;
     return {.stop = stop_,

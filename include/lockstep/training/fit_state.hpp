@@ -33,7 +33,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// What is known of a fit's training data; 0 or empty for what is not.
+/// What is known about a fit's training data; 0 or empty: unknown.
 struct SavedData {
   std::int64_t samples = 0;   ///< in the source
   std::int64_t checksum = 0;  ///< of some of them
@@ -82,10 +82,10 @@ struct SavedData {
 /// How a program differs from a saved training.
 struct SavedDifferences {
   std::string text{};            ///< "22 samples of training data (this program has 40), ..."
-  bool has_other_order = false;  ///< a place in the saved data is no place in the program's
+  bool has_other_order = false;  ///< a place in the saved data means nothing in the program's
 };
 
-/// `seed`: the program's, if it asks for one.
+/// `seed`: the program's, if it sets one.
 [[nodiscard]] inline SavedDifferences saved_differences(const TrainingState& saved,
                                                         const SavedData& mine,
                                                         const std::optional<std::uint64_t>& seed) {
@@ -106,7 +106,7 @@ struct SavedDifferences {
   else if (has_other_samples)
     add(concat({"training data with the checksum ", hex(saved.samples_checksum)}), "",
         hex(mine.checksum));
-  // Another batch size makes another number of steps, and has its own message.
+  // A different batch size changes the number of steps, and has its own message.
   const bool has_other_batch = differ(saved.global_batch, mine.batch);
   if (differ(saved.epoch_steps, mine.epoch_steps) && !has_other_batch)
     add(saved.epoch_steps, " steps an epoch", mine.epoch_steps);
@@ -199,10 +199,10 @@ struct FitState {
   ModelTraining<T> training{trainer, this};  ///< this fit as callbacks see it
   FitPlan plan;
   FitRequests requests{};
-  CallbackHooks::Presence any_rank_has{};  ///< what a callback of one needs, all take part in
+  CallbackHooks::Presence any_rank_has{};  ///< all take part in what a callback of one needs
   UpdateWindow window{};
   TrainingPosition saved_place{};  ///< the place of a state saved now
-  SavedData data{};                ///< where states are saved from which training goes on
+  SavedData data{};                ///< only if states are saved from which training can go on
   std::optional<ProgressBar> progress;
   History history{};
   Logs logs{};

@@ -13,9 +13,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// One value per epoch for each key of the logs, as Keras's History: of the epochs that one call of
-/// fit has ended. (A saved state has no history: where fit resumes a run, the epochs before the
-/// interruption are missing.)
+/// One value per epoch for each key of the logs, as in Keras's History, for the epochs that one
+/// call of fit has completed. (A saved state has no history: where fit resumes a run, the epochs
+/// before the interruption are missing.)
 class History {
  public:
   /// The epochs that were run, counted from 0. Empty when a restored training had nothing left to
@@ -31,8 +31,8 @@ class History {
     return find(name) != nullptr;
   }
 
-  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming what there is, when it is
-  /// missing, as all are when no epoch was run.
+  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming the keys that there are,
+  /// when it is missing, as all are when no epoch was run.
   [[nodiscard]] const std::vector<double>& operator[](std::string_view name) const;
 
   [[nodiscard]] auto begin() const noexcept { return history_.begin(); }

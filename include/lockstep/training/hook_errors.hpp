@@ -50,8 +50,8 @@ inline void call_hooks(HookSite& callbacks, const Activity& place, FunctionRef<v
   }
 }
 
-/// Calls on_train_abort where fit ends by an exception, which no other exception may replace, and
-/// on a worker that is no longer the chief.
+/// Calls on_train_abort when an exception ends fit (no other exception may replace it), and on a
+/// worker that is no longer the chief.
 inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexcept {
   try {
     callbacks.on_train_abort(training);

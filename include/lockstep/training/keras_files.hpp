@@ -14,13 +14,13 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// The places of the variables in the .weights.h5 file of the model that Keras's user would write:
-/// a Sequential inside a Sequential is one, and the layers of Residual, Parallel, Repeat and
-/// TiedHead are those of a functional model, without their own place, by their distance to the
-/// output as Keras orders them. Layers are numbered by class. Empty when there are no layers.
+/// The places of the variables in the .weights.h5 file of the model that a user of Keras would
+/// write: a Sequential inside a Sequential is one, and the layers in Residual, Parallel, Repeat and
+/// TiedHead are those of a functional model, which Keras orders by their distance to the output.
+/// Layers are numbered by class. Empty when there are no layers.
 [[nodiscard]] KerasLayout keras_layout_of(std::span<const LayerInfo> layers);
 
-/// The state that Keras's optimizer would have in place of this one's in a state of `model`;
+/// The optimizer's state in `saved`, a state of `model`, as Keras's optimizer would have it;
 /// without a name where Keras has none like it, or the model does not tell its layers. (As in
 /// Keras, an open window of gradient_accumulation_steps has the sums of its steps' mean gradients.)
 template <class T>
@@ -36,11 +36,11 @@ struct TakenOptimizer {
   std::string text{};  ///< what is used now, or why it was not taken
 };
 
-/// The model goes on with this state, with its own variables and in its own place in the data.
-/// Changes nothing unless it is of an optimizer like this one, for the same variables. As Keras
-/// does, takes the file's learning rate, too (unless this model has a schedule), and not the
-/// optimizer's options. What an open window has summed is left out, for the file does not tell of
-/// how many samples it is. All workers call it.
+/// The model goes on with this state, and keeps its variables and its place in the data. Changes
+/// nothing unless it is of an optimizer like this one, for the same variables. As Keras does, takes
+/// the file's learning rate, too (unless this model has a schedule), and not the optimizer's
+/// options. The sums of an open window are left out, as the file does not tell how many samples
+/// they are of. All workers call it.
 template <class T>
 TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& found);
 

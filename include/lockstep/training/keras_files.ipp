@@ -53,8 +53,8 @@ class KerasModel {
  private:
   struct Found {
     const LayerInfo* layer;
-    std::string name;    ///< as this library's names of variables begin
-    std::size_t height;  ///< of all ways to the output, the number of layers on the longest
+    std::string name;    ///< what this library's names of its variables begin with
+    std::size_t height;  ///< the number of layers on the longest way to the output
   };
 
   /// The layers one after the other. Returns the height of the first one. `inside`: "residual/".
@@ -67,7 +67,7 @@ class KerasModel {
     return height;
   }
 
-  /// A layer whose output goes to one of that height.
+  /// Adds a layer whose output goes to one of that height.
   std::size_t add(const LayerInfo& layer, const std::string& name, std::size_t height, bool nests) {
     if (layer.is_input) return height;
     const bool is_sequential = layer.name == "sequential";
@@ -100,7 +100,7 @@ class KerasModel {
 
   static bool is_sequential_layer(const LayerInfo& layer) { return layer.name == "sequential"; }
 
-  /// Those of a layer, whose group is the last one, and of its parts.
+  /// Appends the variables of a layer, whose group is the last one, and of its parts.
   static void append_variables(KerasLayout& layout, std::size_t first, const Found& found) {
     for (const std::string& variable : unique_variable_names(*found.layer)) {
       std::size_t at = first;
@@ -146,7 +146,7 @@ LOCKSTEP_INLINE void put_saved_number(SavedArray& array, std::size_t i, double w
     std::memcpy(array.bytes.data() + i * sizeof(float), &narrow, sizeof(float));
 }
 
-/// The shape of what Keras has of a slot of a variable.
+/// The shape of Keras's array for a slot of a variable.
 LOCKSTEP_INLINE std::vector<std::uint64_t> keras_extents(KerasSlot::Part part,
                                                          const Variable& variable) {
   using Part = KerasSlot::Part;
@@ -157,7 +157,7 @@ LOCKSTEP_INLINE std::vector<std::uint64_t> keras_extents(KerasSlot::Part part,
   return extents;
 }
 
-/// The numbers of Keras's array; `factor` is for those of a whole slot.
+/// Keras's array, made of ours; `factor` applies to whole slots.
 LOCKSTEP_INLINE SavedArray keras_array(const KerasSlot& slot, const Variable& variable,
                                        const SavedArray& ours, double factor) {
   using Part = KerasSlot::Part;
@@ -201,7 +201,7 @@ LOCKSTEP_INLINE SavedArray keras_array(const KerasSlot& slot, const Variable& va
   return array;
 }
 
-/// The reverse: into what we have.
+/// The reverse: ours, made of Keras's.
 LOCKSTEP_INLINE void take_keras_array(const KerasSlot& slot, const Variable& variable,
                                       const SavedArray& found, SavedArray& ours) {
   using Part = KerasSlot::Part;
@@ -235,7 +235,7 @@ LOCKSTEP_INLINE std::string keras_optimizer_kind(std::string_view name) {
   return {};
 }
 
-/// What Keras's optimizer has behind the learning rate. `names`: the model's, which outlive it.
+/// What Keras's optimizer stores after the learning rate. `names`: the model's, which outlive it.
 template <class T>
 KerasSlots keras_slots_of(const Trainer<T>& model, const std::vector<std::string>& names,
                           std::int64_t iterations) {
@@ -378,7 +378,8 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
                      state.slots[slot.slot * names.size() + slot.variable]);
   }
   restore_state(model, state);
-  // Keras's momentum counts with the rate of the next update, whatever the rates of its steps were.
+  // Keras multiplies its momentum by the rate of the next update, whatever the rates of its steps
+  // were.
   variables.previous_learning_rate = state.iterations > 0 ? variables.learning_rate() : 0;
   std::string text = concat({"with the state of the optimizer: ", state.iterations,
                              state.iterations == 1 ? " update" : " updates", ", learning rate ",
@@ -391,9 +392,6 @@ TakenOptimizer restore_keras_optimizer(Trainer<T>& model, const KerasOptimizer& 
   return {.is_taken = true, .text = std::move(text)};
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(KerasOptimizer keras_optimizer_of(const Trainer<LOCKSTEP_REAL>&,
                                                     const TrainingState&));
 LOCKSTEP_INSTANCE(std::size_t keras_optimizer_variables(const Trainer<LOCKSTEP_REAL>&));

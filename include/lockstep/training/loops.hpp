@@ -47,7 +47,8 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
                        const PredictOptions& options, CallbackHooks& callbacks);
 template <class T>
 void adapt(Trainer<T>& trainer, const AnyDataset& dataset, const AdaptOptions& options);
-/// `batch`: a dataset of one global batch, the same on all workers, that each can reach whole.
+/// `batch`: a dataset of one global batch, the same on all workers, each of which can reach all of
+/// it.
 template <class T>
 Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch);
 template <class T>
@@ -64,8 +65,8 @@ std::int64_t iterations_of(const Trainer<T>& trainer) noexcept;
 // What the library's other rooms need of it.
 template <class T>
 AnyStrategy& strategy_of(const Trainer<T>& trainer) noexcept;
-/// For what is about to set variables or an optimizer's state: throws Error naming `call` when a
-/// fit trains remote variables, which would not see the change.
+/// Called before variables or an optimizer's state are set: throws Error naming `call` while a fit
+/// trains remote variables, which would not see the change.
 template <class T>
 void check_variables_are_here(const Trainer<T>& trainer, std::string_view call);
 template <class T>

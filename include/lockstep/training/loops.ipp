@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -56,9 +55,7 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
   bool has_updated = false;
   trainer.strategy().run([&](AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
-    ActivityBoard* const board = leader ? replica.collective().board() : nullptr;
-    const ActivityScope activity(board, {.call = call});
-    agree(replica, call, signature);
+    const CommonCall common(replica, call, signature);
     const Parts<T> parts = trainer.parts(replica);
     BatchLoader<T> data(trainer.distribute(batch, replica, AutoShardPolicy::data),
                         trainer.has_targets());
@@ -67,9 +64,9 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
     const ResidualScope residuals(parts);
     const auto updater = trainer.updater(parts);
     const std::int64_t accumulated = variables.accumulated_steps;
-    const bool by_this =
-        train_step(parts, *updater, data,
-                   {.iteration = variables.iterations, .accumulated = accumulated, .board = board});
+    const bool by_this = train_step(
+        parts, *updater, data,
+        {.iteration = variables.iterations, .accumulated = accumulated, .board = replica.board()});
     if (!is_last) updater->carry(accumulated + 1);
     if (leader) has_updated = by_this;
   });
@@ -119,9 +116,6 @@ std::vector<NamedArray<T>> named_arrays_of(const Trainer<T>& trainer, std::size_
   return trainer.named_arrays(replica);
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(std::shared_ptr<Trainer<LOCKSTEP_REAL>> make_trainer(
     const Program<LOCKSTEP_REAL>&, std::shared_ptr<AnyStrategy>, std::optional<std::uint64_t>,
     const Synchronization&, MakeRemoteVariables<LOCKSTEP_REAL>));

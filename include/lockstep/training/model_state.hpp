@@ -18,13 +18,13 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// How a program takes a saved state that is not quite its own.
+/// How a program takes a saved state that differs from it.
 struct RestoreRules {
   bool allow_changes = false;  ///< of the numbers among the optimizer's options, and what it clips
   std::string_view remedy = "resume with the same program, or start afresh";
 };
 
-/// What a saved state has of another program, and is taken all the same.
+/// What differs in a saved state that is taken all the same.
 struct SignatureDifferences {
   bool in_learning_rate = false;  ///< as it was given; the state has the one that was used last
   std::string in_options{};       ///< those of the optimizer that were allowed, as text
@@ -52,12 +52,12 @@ ArrayList array_list(std::span<const Variable> variables, std::vector<std::strin
   return list;
 }
 
-/// Puts a copy of every array into `saved`, from number `first` on, in the memory of what stood
-/// there where that is large enough; `suffix` is added to the names.
+/// Copies every array into `saved`, from index `first` on, into the memory that is there if it is
+/// large enough; `suffix` is added to the names.
 void save_arrays(std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
                  const std::string& suffix = {});
 
-/// Copies saved arrays, from number `first` on, back. Throws ConfigurationError naming the first
+/// Copies saved arrays back, from index `first` on. Throws ConfigurationError naming the first
 /// array that differs; `check_only` copies nothing.
 void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
                  bool check_only);
@@ -65,7 +65,7 @@ void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const 
 template <class T>
 class Trainer;
 
-/// While it lives, the chief has all slots. Made by all workers, in the same place of their calls.
+/// While it lives, the chief has all slots. All workers make one, at the same point of their calls.
 template <class T>
 class AllSlots {
  public:

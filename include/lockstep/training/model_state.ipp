@@ -15,8 +15,8 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// The line of the optimizer in a signature, "optimizer: SGD(learning_rate=0.1, momentum=0)", with
-/// its options apart.
+/// The line of the optimizer in a signature, "optimizer: SGD(learning_rate=0.1, momentum=0)", split
+/// into its options.
 class OptimizerLine {
  public:
   explicit OptimizerLine(std::string_view signature) {
@@ -51,7 +51,7 @@ class OptimizerLine {
     for (std::string& option : options_)
       if (name_of(option) == name) option = concat({name, "=..."});
   }
-  /// Leaves of the options what cannot be changed in the middle of a training.
+  /// Keeps only the options that cannot be changed in the middle of a training.
   void leave_fixed() {
     const auto has = [](std::string_view name, std::string_view text) {
       return name.find(text) != std::string_view::npos;
@@ -148,9 +148,6 @@ AllSlots<T>::~AllSlots() {
   if (!trainer_.is_in_fit()) trainer_.release_slots();  // which does so itself
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class AllSlots<LOCKSTEP_REAL>);
 
 template <class T>
@@ -310,9 +307,6 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
                       " of the saved state; this program has ", program.initial_learning_rate()}));
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(TrainingState save_state(const Trainer<LOCKSTEP_REAL>&, TrainingState, bool));
 LOCKSTEP_INSTANCE(bool has_whole_state(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const Trainer<LOCKSTEP_REAL>&));

@@ -66,7 +66,7 @@ class ReplicaBatches {
   bool has_batch_ = false;
 };
 
-/// A dataset of global batches, a part of each for every replica, as fit has them: what
+/// A dataset of global batches, of each of which every replica has a part, as in fit: what
 /// `strategy.distribute(dataset)` gives. Refers to the strategy.
 /// @code
 /// auto batches = strategy.distribute(dataset);
@@ -88,6 +88,7 @@ class DistributedBatches {
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
   /// count from 0. The same arguments on all ranks. Throws Error if the number of
   /// workers or this worker's index has changed since (ElasticOptions).
+  /// Use: `batches.on(replica, {.seed = model.seed(), .number = 0})`. Keras: `iter(dataset)`.
   template <class Replica>
   [[nodiscard]] ReplicaBatches<T>& on(Replica& replica, Iteration iteration = {},
                                       std::int64_t done = 0) {
@@ -101,6 +102,7 @@ class DistributedBatches {
   }
 
   /// Batches in a pass over this worker's data, or infinite_cardinality, or unknown_cardinality.
+  /// Use: `batches.cardinality()`.
   [[nodiscard]] std::int64_t cardinality() const noexcept { return cardinality_; }
 
  private:
@@ -131,9 +133,9 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 template <class T>
 class Trainer;
 
-/// Returns the number of the trainer's last start; steps made before it hold what is gone. Throws
-/// Error while the trainer is in fit, and if the strategy has reconnected since that start.
-/// `connection`: the replica's.
+/// Returns the number of the trainer's last start; steps made before it refer to memory that is
+/// gone. Throws Error while the trainer is in fit, and if the strategy has reconnected since that
+/// start. `connection`: the replica's.
 template <class T>
 [[nodiscard]] std::int64_t start_of_steps(const Trainer<T>& trainer, int connection);
 

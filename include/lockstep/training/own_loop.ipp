@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
@@ -67,9 +66,7 @@ DistributedBatches<T>::DistributedBatches(std::shared_ptr<AnyStrategy> strategy,
                                 {.num_workers = workers_, .worker = worker_});
   const std::string signature = detail::pass_signature(mine, std::nullopt);
   strategy_->run([&](AnyReplica& replica) {
-    const ActivityScope activity(replica.local_rank() == 0 ? replica.collective().board() : nullptr,
-                                 {.call = "distribute"});
-    detail::agree(replica, "distribute", signature);
+    const detail::CommonCall call(replica, "distribute", signature);
   });
   cardinality_ = mine.steps();
   for (int i = 0; i < strategy_->local_replicas(); ++i)
@@ -86,9 +83,6 @@ void DistributedBatches<T>::check_place() const {
                         ": call distribute() again"}));
 }
 
-}}  // namespace lockstep
-
-namespace lockstep { inline namespace LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(class ReplicaBatches<LOCKSTEP_REAL>);
 LOCKSTEP_INSTANCE(class DistributedBatches<LOCKSTEP_REAL>);
 }}  // namespace lockstep
@@ -99,7 +93,7 @@ template <class T>
 std::int64_t start_of_steps(const Trainer<T>& trainer, int connection) {
   if (trainer.is_in_fit())
     throw Error(
-        "on: this model is in fit, which has steps of its own: a callback may use steps of another "
+        "on: this model is in fit, which makes its steps: a callback may use the steps of another "
         "model");
   if (connection != trainer.connection())
     throw Error(
@@ -116,9 +110,6 @@ std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& 
   return std::make_unique<ReplicaModel<T>>(parts, trainer.updater(parts), to_input);
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(std::int64_t start_of_steps(const Trainer<LOCKSTEP_REAL>&, int));
 LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<LOCKSTEP_REAL>> replica_model(
     Trainer<LOCKSTEP_REAL>&, AnyReplica&, ReplicaModel<LOCKSTEP_REAL>::ToInput));

@@ -25,7 +25,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 [[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
                                           std::int64_t steps, int local_size);
 
-/// Called by all ranks, whatever their verbosity: those of all, given this rank's.
+/// Called by all ranks, whatever their verbosity: returns the times of all, given this rank's.
 [[nodiscard]] std::vector<RankTime> gather_rank_times(AnyCollective& collective,
                                                       Trace::Clock::duration whole,
                                                       Trace::Clock::duration in_collective);
@@ -58,7 +58,7 @@ class Profile {
   std::vector<Trace> traces_;
 };
 
-/// What the first replica spent the time of an epoch's `steps` steps on: milliseconds a step, and
+/// How the first replica spent the time of an epoch's `steps` steps: milliseconds a step, and
 /// shares of `duration`. Layers without any work (Flatten) are left out.
 [[nodiscard]] std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
                                         Trace::Clock::duration duration);

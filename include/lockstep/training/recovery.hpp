@@ -20,7 +20,7 @@ template <class T>
 struct FitState;
 
 /// All ranks begin from the chief's variables; or from the saved state that a callback of the chief
-/// has found; or, when a worker was lost or has come, from what those that were there have kept.
+/// has found; or, when a worker was lost or is new, from the state that the others have kept.
 ///
 /// A loss may come when one worker has made a step and another has not: all go on from the state
 /// that has come furthest.

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -38,7 +39,7 @@ void Recovery<T>::begin(FitRank<T>& rank) {
   AnyReplica& replica = rank.replica;
   auto kept = furthest(replica.collective(), rank.is_leader);
   std::vector<std::byte> saved = std::move(kept.bytes);
-  if (!saved.empty() && !kept.is_begun) {  // the loss came before: the fit begins as it would have
+  if (!saved.empty() && !kept.is_begun) {  // lost before it began: the fit begins as usual
     rank.call_back([&] { restore_state(fit_.trainer, decode_(saved)); });
     saved.clear();
   }
@@ -75,7 +76,7 @@ void Recovery<T>::begin(FitRank<T>& rank) {
   rank.at = fit_.saved_place;
 }
 
-/// `saved`: the state of those that were there before; empty where none of them keeps one.
+/// `saved`: the state of the workers that were there before; empty if none of them has kept one.
 template <class T>
 void Recovery<T>::do_without_file(const std::exception_ptr& reason,
                                   const std::vector<std::byte>& saved) {
@@ -89,7 +90,7 @@ void Recovery<T>::do_without_file(const std::exception_ptr& reason,
   }
 }
 
-/// Called by all ranks: the furthest state that one of them keeps.
+/// Called by all ranks: the state that has come furthest, of those that they keep.
 template <class T>
 auto Recovery<T>::furthest(AnyCollective& collective, bool leader) -> Kept {
   const std::int64_t mine = leader && !kept_.empty() ? progress_ : -1;
@@ -134,8 +135,8 @@ void Recovery<T>::take_over(const std::vector<std::byte>& saved, bool is_from_fi
                      fit_.saved_place.epoch + 1, ", and .epochs is ", fit_.options.epochs,
                      "; what it was restored from stays"}));
   else if (fit_.saved_place.has_ended() || fit_.saved_place.epoch == fit_.options.epochs)
-    log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ",
-                     fit_.saved_place.epoch}));
+    log_line(concat(
+        {"fit: nothing to do: the restored training ended after epoch ", fit_.saved_place.epoch}));
 }
 
 /// Called by the leader, before the saved state is used.
@@ -158,8 +159,8 @@ void Recovery<T>::check_data(const TrainingState& saved) const {
                         "program; to train from the beginning, delete what it was restored from"}));
 }
 
-/// Without a saved state, a worker goes on with the slots that it has: they must be of one run. And
-/// none goes on after a loss, which may have come when some of the parameters were updated, or
+/// Without a saved state, workers go on with the slots that they have, which must be of one run.
+/// They cannot go on after a loss, which may have come when only some parameters were updated, or
 /// within a round.
 template <class T>
 void Recovery<T>::check_slots(AnyReplica& replica) const {
@@ -172,19 +173,14 @@ void Recovery<T>::check_slots(AnyReplica& replica) const {
   if (!is_known && (in_rounds || most[0] == -most[1] || trainer.program().layout().slots == 0))
     return;
   try {
-    replica.collective().barrier();  // none throws before every other one knows
+    replica.collective().barrier();  // none throws before all others know
   } catch (const CollectiveError&) {
   }
   throw Error(
-      concat({"fit: with ",
-              in_rounds ? trainer.variables().synchronization().description()
-                        : std::string("sharded_updates"),
-              ", a worker that was lost has taken ",
-              in_rounds ? "what its optimizer has learnt" : "its share of the update",
-              " along, and there is no backup to go on from (workers have made ",
-              most[0] == -most[1] ? concat({most[0]}) : concat({-most[1], " to ", most[0]}),
-              " updates): start all workers again; a BackupAndRestore with a smaller save_freq has "
-              "a backup sooner"}),
+      took_along(in_rounds ? trainer.variables().synchronization().description()
+                           : std::string("sharded_updates"),
+                 in_rounds ? "what its optimizer has learnt" : "its share of the update",
+                 most[0] == -most[1] ? concat({most[0]}) : concat({-most[1], " to ", most[0]})),
       ExitCode::lost_peer);
 }
 
@@ -201,18 +197,17 @@ void Recovery<T>::say_where_it_goes_on(bool is_restored) const {
 
 // --- a loss, and another world -------------------------------------------------------------------
 
-/// Keeps the state for the workers that are connected next. `is_whole`: all have made the same step
-/// and, where they share out updates, brought the slots together. A signal ends the process until
-/// then.
+/// Keeps the state until workers are connected again; until then a signal ends the process.
+/// `is_whole`: all have made the same step and, where they share out updates, gathered the slots.
 template <class T>
 void Recovery<T>::keep(bool is_whole) {
   Trainer<T>& trainer = fit_.trainer;
   const auto keep_state = [&](bool is_begun) {
-    if (!kept_.empty()) return;  // the loss came while all were coming together: the model is new
+    if (!kept_.empty()) return;  // lost while reconnecting: the model is a new one
     trainer.catch_up();
     const TrainingState now = is_begun ? fit_.state() : save_state(trainer);
-    // After the same number of updates, the one within the epoch has more to do that the other has
-    // done, and one that has begun this fit is further than one that has not.
+    // After the same number of updates, a worker that has completed the epoch is further than one
+    // within it, and one that has begun this fit is further than one that has not.
     progress_ = 4 * now.iterations + (is_begun ? (now.step > 0 ? 2 : 1) : 0);
     kept_ = encode_(now);
   };
@@ -220,7 +215,7 @@ void Recovery<T>::keep(bool is_whole) {
     keep_state(false);
   else if (!trainer.is_state_spread() || (is_whole && fit_.is_chief() && trainer.has_all_slots()))
     keep_state(true);
-  else if (fit_.is_chief() && read_backup_)  // what the one that is lost had to update is lost, too
+  else if (fit_.is_chief() && read_backup_)  // the lost worker's share of the updates is lost, too
     pending_ = read_backup_(trainer.state_bytes());
   fit_.requests.leave_signals();
 }
@@ -230,8 +225,8 @@ void Recovery<T>::survive(const CollectiveError& error) {
   Trainer<T>& trainer = fit_.trainer;
   note_failure(error.failure());
   const bool has_waited = error.failure().operation == "start-up";  // in vain
-  // Before the fit has begun, a worker that is started again has not come to it either; but in an
-  // elastic world the others go on together, and take it in.
+  // Before the fit has begun, a restarted worker would not reach it either; in an elastic world the
+  // others go on, and take it in.
   const bool may_begin = fit_.elastic_world() != nullptr && !trainer.is_state_spread();
   if (encode_ == nullptr || error.exit_code() != ExitCode::lost_peer || !(is_begun_ || may_begin) ||
       has_waited) {
@@ -242,12 +237,9 @@ void Recovery<T>::survive(const CollectiveError& error) {
   for (std::size_t i = 0; i < trainer.replicas(); ++i) trainer.workspace(i).undo_step();
   trainer.forget_rank_state();  // some of it is lost
   keep(false);
-  log_line(concat({error.what(),
-                   trainer.is_state_spread()
-                       ? "; this worker waits for the others, and goes on from the last backup"
-                   : fit_.elastic_world() != nullptr
-                       ? "; this worker keeps its state, and waits for the others"
-                       : "; this worker keeps its state and waits until all are together again"}),
+  log_line(concat({error.what(), trainer.is_state_spread()         ? waits_and_restores
+                                 : fit_.elastic_world() != nullptr ? keeps_its_state
+                                                                   : waits_for_all}),
            LogLevel::warning);
 }
 
@@ -287,7 +279,7 @@ void Recovery<T>::take_place() {
         "AutoShardPolicy::data");
   const bool was_chief = std::exchange(was_chief_, fit_.is_chief());
   if (was_chief && !fit_.is_chief())
-    abort_callbacks(fit_.callbacks, fit_.training);  // another worker saves now
+    abort_callbacks(fit_.callbacks, fit_.training);  // another worker saves from now on
   begins_as_chief_ = !was_chief && fit_.is_chief();
   fit_.progress.emplace(fit_.is_chief() ? fit_.options.verbose : 0, fit_.options.epochs);
 }

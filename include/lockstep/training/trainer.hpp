@@ -13,7 +13,6 @@
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/collectives/concepts.hpp"
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
@@ -50,8 +49,8 @@ inline const Synchronization& checked(const Synchronization& synchronization,
   return synchronization;
 }
 
-/// Throws ConfigurationError, which names it, when the optimizer or a variable asks for something
-/// that servers which see ranges of the parameters cannot do.
+/// Throws ConfigurationError, naming it, when the optimizer or a variable asks for something that
+/// servers cannot do, each of which sees a range of the parameters.
 template <class T>
 void check_for_servers(const Program<T>& program, const Synchronization& synchronization) {
   const UpdateRules rules = program.update_rules();
@@ -72,8 +71,8 @@ void check_for_servers(const Program<T>& program, const Synchronization& synchro
               "with MultiWorkerMirroredStrategy"}));
 }
 
-/// What the chief saves of an optimizer whose slots are spread over the workers: whole arrays, as
-/// of the last gathering. They count until the next update.
+/// The whole arrays that the chief saves of an optimizer whose slots are spread over the workers,
+/// as it last gathered them. They are valid until the next update.
 template <class T>
 class GatheredSlots {
  public:
@@ -138,11 +137,11 @@ class GatheredSlots {
 template <class T>
 class RankState {
  public:
-  /// `variables`: those that the process has.
+  /// `variables`: the process's.
   RankState(const Program<T>& program, Variables<T>& variables, std::size_t replicas)
       : program_(program), variables_(variables), own_(replicas) {}
 
-  /// Called by each replica on its thread, at first.
+  /// Called first, by each replica on its thread.
   void start(std::size_t replica);
   /// The variables that a replica trains.
   [[nodiscard]] Variables<T>& variables(std::size_t replica) const noexcept {
@@ -158,12 +157,12 @@ class RankState {
 
   /// Called by all ranks: the chief gets what differs between them.
   void gather(AnyReplica& replica, Workspace<T>& workspace, bool has_residuals);
-  /// Drops what was gathered: it is not to be saved.
+  /// Drops what was gathered, so that it is not saved.
   void forget() noexcept { gathered_.clear(); }
 
-  /// Puts what was gathered into `slots`, at their end.
+  /// Appends what was gathered to `slots`.
   void save(std::vector<SavedArray>& slots, std::size_t ranks) const;
-  /// Whether a state may have what it has behind its first `first` slots.
+  /// Whether load could take what a state has behind its first `first` slots.
   [[nodiscard]] bool fits(const TrainingState& saved, std::size_t first) const;
   /// Takes out what belongs to the replicas of the process at `place`. With another number of
   /// ranks, rank r takes the slots of rank r mod that number; with another number of workers,
@@ -180,12 +179,6 @@ class RankState {
   std::vector<std::unique_ptr<Variables<T>>> own_;
   std::vector<Arena<T>> gathered_;  // on the chief
 };
-
-/// Shows the other workers which call this one is in, until the end of the scope.
-[[nodiscard]] inline ActivityScope show_call(AnyReplica& replica, const char* call) {
-  return ActivityScope(replica.local_rank() == 0 ? replica.collective().board() : nullptr,
-                       {.call = call});
-}
 
 /// A Program, its variables, and a workspace for each replica of this process, under a strategy:
 /// what all loops over a model (loops.hpp) begin with. All of training that does not depend on the
@@ -229,7 +222,7 @@ class Trainer {
   [[nodiscard]] std::int64_t fits() const noexcept { return fits_; }
   /// nullptr where this process trains its variables itself.
   [[nodiscard]] RemoteVariables<T>* remote() const noexcept { return remote_.get(); }
-  /// Where others train them, within a fit: copies theirs, to be saved.
+  /// In a fit whose variables other processes train: copies these, to be saved.
   void catch_up() {
     if (remote_ && remote_->are_in_fit()) remote_->pull();
   }
@@ -253,14 +246,14 @@ class Trainer {
 
   // What a saved state needs from the other workers.
 
-  /// Where the workers share out updates, the chief needs the slots of all to save a state: called
-  /// by all workers; in a step's place, by all replicas. In fit, they are there where a state is
-  /// complete (see Training::state).
+  /// Where the workers share out updates, the chief needs the slots of all to save a state. Called
+  /// by all workers, or, between two steps, by all replicas. In fit, the chief has them where a
+  /// state is complete (see Training::state).
   void gather_slots() const;
   void gather_slots(AnyReplica& replica) const;
   /// Whether the chief has all that a state needs.
   [[nodiscard]] bool has_all_slots() const noexcept;
-  /// Where they are then; empty on other workers than the chief.
+  /// These slots; empty on workers other than the chief.
   [[nodiscard]] std::span<const Arena<T>> whole_slots() const noexcept {
     return gathered_->whole();
   }
@@ -280,9 +273,9 @@ class Trainer {
   [[nodiscard]] bool is_state_spread() const noexcept {
     return variables_.shares_updates() || variables_.is_in_rounds();
   }
-  /// Called by all ranks: what differs is in the states that the chief saves from now on.
+  /// Called by all ranks: the states that the chief saves from now on have what differs.
   void gather_rank_state(AnyReplica& replica);
-  /// States that the chief saves from now on do without it.
+  /// The states that the chief saves from now on leave it out.
   void forget_rank_state() noexcept { rank_state_.forget(); }
 
   // For the loops, on each replica.
@@ -290,12 +283,13 @@ class Trainer {
   /// How the gradients of a step become new parameters.
   [[nodiscard]] std::unique_ptr<Updater<T>> updater(const Parts<T>& parts) const;
 
-  /// What the constructor does. Afterwards the arrays and the shares of the update are new ones.
+  /// What the constructor does, and again after a reconnect: the arrays and the shares of the
+  /// update are new then.
   void start(AnyReplica& replica);
   [[nodiscard]] std::int64_t starts() const noexcept { return starts_; }
-  /// That of the last start that has ended: see AnyReplica.
+  /// The connection (see AnyReplica) of the last start that was completed.
   [[nodiscard]] int connection() const noexcept { return connection_; }
-  /// The chief's variables go to all workers.
+  /// Sends the chief's variables to all workers.
   void broadcast_from_chief(AnyReplica& replica);
 
   [[nodiscard]] Parts<T> parts(AnyReplica& replica) {

@@ -125,9 +125,6 @@ void RankState<T>::load(const TrainingState& saved, std::size_t first,
     take(from, gathered_.emplace_back(program_.layout().variables));
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class RankState<LOCKSTEP_REAL>);
 
 template <class T>
@@ -145,6 +142,10 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
       rank_state_(program, variables_, workspaces_.size()),
       remote_(remote(*this)) {
   check_log_form();
+  if (program_.device() != nullptr && strategy_->sharded_gradients())
+    throw ConfigurationError(
+        "compile: the model is computed by a device, whose gradients cannot be shared out: leave "
+        "sharded_gradients out; sharded_updates it can have");
   if (program_.device() != nullptr && workspaces_.size() > 1)
     throw ConfigurationError(concat(
         {"compile: the model is computed by a device, and the strategy has ", workspaces_.size(),
@@ -160,8 +161,8 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
   start_all();
 }
 
-// In an elastic world, those that are left go on when a worker is lost; within a fit, that is for
-// the fit to do.
+// In an elastic world, the remaining workers go on when one is lost; within a fit, the fit does
+// that.
 template <class T>
 void Trainer<T>::start_all() {
   for (bool together = true;;) {
@@ -190,28 +191,34 @@ void Trainer<T>::start(AnyReplica& replica) {
         concat({"compile: the strategy's num_workers() times local_replicas() is ",
                 strategy_->num_replicas_in_sync(), ", but the collective of its replicas has ",
                 collective.size(), " ranks"}));
-  const auto activity = show_call(replica, "compile");
-  agree(replica, "compile",
-        concat({signature(), "\nmodels of the strategy: ", model_number_,
-                variables_.shares_updates() ? "\nsharded updates: yes" : "", "\npolicy: ",
-                program_.layout().policy.empty() ? "float" : program_.layout().policy}));
+  const CommonCall call(
+      replica, "compile",
+      concat({signature(), "\nmodels of the strategy: ", model_number_,
+              variables_.shares_updates() ? "\nsharded updates: yes" : "",
+              strategy_->sharded_gradients() ? "\nsharded gradients: yes" : "", "\npolicy: ",
+              program_.layout().policy.empty() ? "float" : program_.layout().policy}));
   const auto allocate = [&](std::size_t bytes) {
+    // (Where ranks share memory, they would have each other's arrays in theirs.)
+    if (strategy_->sharded_gradients()) return paged_buffer(bytes);
     return program_.device() == nullptr ? collective.allocate(bytes) : program_.allocate(bytes);
   };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   if (leader) ++starts_;
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
   rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
-  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica)) {
+  if (!variables_.is_in_rounds() && !strategy_->sharded_gradients() &&
+      can_update_for_all(program_, replica)) {
     variables_.allocate_parameters(allocate);
   } else if (leader && variables_.shares_updates()) {
-    variables_.share_updates(update_shares_of(variables_, replica), strategy_->worker_index());
-    if (variables_.shares().is_of_blocks()) variables_.allocate_parameters(allocate);
+    UpdateShares shares = update_shares_of(variables_, replica);
+    if (strategy_->sharded_gradients()) shares.set_with_gradients();
+    variables_.share_updates(std::move(shares), strategy_->worker_index());
+    if (variables_.shares().is_of_blocks() && !strategy_->sharded_gradients())
+      variables_.allocate_parameters(allocate);
   }
   if (leader && collective.can().keep_residuals && std::same_as<T, float>)
     workspace->keep_residuals();
-  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
-  // of them.
+  // Results depend on the instruction set (fused multiply-add), so all ranks use the lowest one.
   const std::int64_t own_level = -static_cast<std::int64_t>(kernels::instruction_set());
   std::int64_t level = own_level;
   collective.all_reduce(std::span(&level, 1), ReduceOp::max);
@@ -265,6 +272,7 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     }
   }
   replica.team_barrier();
+  if (strategy_->sharded_gradients()) own.release_gradients();
 }
 
 template <class T>
@@ -346,7 +354,7 @@ std::uint64_t Trainer<T>::state_bytes() const {
   const std::size_t parameters = variables_.parameters().values().size();
   const std::size_t trained =
       parameters * (1 + slot_count()) + variables_.accumulated().values().size();
-  // Of a run on many ranks, too, that goes on with few.
+  // The state may be of a run on many ranks that goes on with few.
   const auto ranks =
       std::max<std::size_t>(64, static_cast<std::size_t>(strategy_->num_replicas_in_sync()));
   const std::size_t own = parameters * ranks * (variables_.own_slots() + (has_residuals() ? 1 : 0));
@@ -383,14 +391,10 @@ template <class T>
 void Trainer<T>::gather_slots() const {
   if (has_all_slots()) return;
   strategy_->run([&](AnyReplica& replica) {
-    const auto activity = show_call(replica, "save");
-    agree(replica, "save", {});
+    const CommonCall call(replica, "save", {});
     gather_slots(replica);
   });
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(class Trainer<LOCKSTEP_REAL>);
 }}}  // namespace lockstep::detail

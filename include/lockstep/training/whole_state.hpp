@@ -25,8 +25,8 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// CRC-32C of what is equal on all ranks between two steps; with rounds, after a meeting. The first
-/// replica of a process alone computes those of what its replicas share.
+/// CRC-32C of what is equal on all ranks between two steps; with rounds, after a meeting. Only the
+/// first replica of a process computes those of what its replicas share.
 struct ReplicaChecksums {
   std::uint32_t parameters = 0;
   std::uint32_t slots = 0;      ///< the optimizer's, without those of a worker's share
@@ -67,7 +67,7 @@ template <Collective C>
   return replica_difference(all, static_cast<std::size_t>(local_size));
 }
 
-/// All ranks throw ReplicasDiffer when one has other variables than the rest, but none before every
+/// Throws ReplicasDiffer on all ranks when the variables of one differ, but on none before every
 /// other rank knows.
 template <class T>
 void verify_replicas(const Parts<T>& parts) {

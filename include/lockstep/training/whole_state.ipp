@@ -8,7 +8,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// The checksums of a rank with those that it has in common with the first replica of its worker.
+/// The checksums of a rank, including those that it shares with the first replica of its worker.
 using WholeChecksums = std::array<std::uint32_t, 4>;
 
 LOCKSTEP_INLINE std::vector<WholeChecksums> whole_checksums(std::span<const ReplicaChecksums> ranks,

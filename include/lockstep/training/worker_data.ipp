@@ -21,7 +21,7 @@ LOCKSTEP_INLINE WorkerData::WorkerData(std::string_view where, const AnyDataset&
 
 LOCKSTEP_INLINE std::int64_t WorkerData::steps() const {
   const std::int64_t batches = part_.cardinality();
-  // With off, every worker goes through all of a batch, a part of it in each step.
+  // With off, every worker uses a whole batch, a part of it in each step.
   return batches > 0 && policy_ == AutoShardPolicy::off ? batches * place_.num_workers : batches;
 }
 
@@ -29,8 +29,8 @@ LOCKSTEP_INLINE std::string WorkerData::why_empty() const {
   const std::int64_t samples = description_.drops_remainder ? part_.fingerprint().samples : 0;
   if (samples == 0) return {};
   return concat({": batch(", description_.batch_size,
-                 ", drop_remainder) leaves out what is less "
-                 "than a batch",
+                 ", drop_remainder) leaves out an "
+                 "incomplete batch",
                  samples > 0 ? concat({", and the source has ", samples,
                                        samples == 1 ? " sample" : " samples"})
                              : std::string(),

@@ -5,15 +5,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/net/listener.hpp"
 #include "support/call_port.hpp"
 #include "support/captured_stderr.hpp"
@@ -79,6 +85,62 @@ TEST_SUITE("meeting") {
         for (const std::string& each : list) CHECK(each.starts_with("localhost:"));
       }
     }
+  }
+
+  TEST_CASE("ranks meet in a store of the program's, and connect with what it gives") {
+    struct Store {
+      std::mutex mutex{};
+      std::condition_variable changed{};
+      std::vector<std::string> all = std::vector<std::string>(3);
+      int come = 0;
+    } store;
+    const auto options = CommunicationOptions{.startup_timeout = 60s, .bind_address = "127.0.0.1"};
+    std::vector<std::future<std::vector<std::string>>> ranks;
+    for (int rank = 0; rank < 3; ++rank)
+      ranks.push_back(std::async(std::launch::async, [&store, rank, options] {
+        const auto exchange = [&store, rank](const std::string& mine) {
+          std::unique_lock lock(store.mutex);
+          store.all[static_cast<std::size_t>(rank)] = mine;
+          ++store.come;
+          store.changed.notify_all();
+          store.changed.wait(lock, [&] { return store.come == 3; });
+          return store.all;
+        };
+        const auto port = std::make_shared<KeptPort>();
+        auto all = meet({.rank = rank, .size = 3, .exchange = exchange}, options, port);
+        const Rendezvous place{.rank = rank, .addresses = all, .port = port};
+        auto ring = Ring<Tcp>::connect(place, options);
+        std::array<double, 1> sum{1.0 + rank};
+        ring.all_reduce(std::span<double>(sum));
+        all.push_back(std::to_string(static_cast<int>(sum[0])));
+        ring.close();
+        return all;
+      }));
+    for (auto& rank : ranks) {
+      std::vector<std::string> all = rank.get();
+      CHECK(all.back() == "6");
+      all.pop_back();
+      CHECK(all == store.all);
+      for (const std::string& each : all) CHECK(each.starts_with("127.0.0.1:"));
+    }
+  }
+
+  TEST_CASE("a store that gives something else is named, and what it throws comes through") {
+    const auto with = [](std::vector<std::string> all) {
+      return message_of([&] {
+        (void)come({.rank = 1, .size = 2, .exchange = [&](const std::string&) { return all; }},
+                   within(1s));
+      });
+    };
+    CHECK(with({"a:1"}) ==
+          "Meeting::exchange must return \"host:port\" of each of the 2 ranks, and worker 1 got 1 "
+          "texts");
+    CHECK(contains(with({"a:1", "no port"}), "worker 1 got 2 texts"));
+    const auto throws = [](const std::string&) -> std::vector<std::string> {
+      throw Error("the store is away");
+    };
+    CHECK(message_of([&] { (void)come({.rank = 0, .size = 2, .exchange = throws}, within(1s)); }) ==
+          "the store is away");
   }
 
   TEST_CASE("a port that another program or another job has is passed by") {
@@ -195,7 +257,7 @@ TEST_SUITE("meeting") {
     });
     CHECK(contains(
         message_of([&] { (void)come({.rank = 1, .size = 2, .address = address}, within(3s)); }),
-        "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none"));
+        "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none"));
     CHECK(contains(message_of([&] {
                      (void)come({.rank = 1, .size = 2, .address = address}, within(3s),
                                 "another secret, long enough");

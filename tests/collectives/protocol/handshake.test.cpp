@@ -148,9 +148,9 @@ TEST_SUITE("handshake") {
       Handshake callee = Handshake::callee(talks ? worker(0) : talk, {});
       converse(caller, callee);
       CHECK(caller.outcome() == Outcome::refused);
-      CHECK(caller.problem() == (talks ? Hello::is_fixed : Hello::is_elastic));
+      CHECK(caller.problem() == (talks ? is_fixed : is_elastic));
       CHECK(callee.outcome() == Outcome::stranger);
-      CHECK(callee.problem() == (talks ? Hello::is_elastic : Hello::is_fixed));
+      CHECK(callee.problem() == (talks ? is_elastic : is_fixed));
     }
   }
 

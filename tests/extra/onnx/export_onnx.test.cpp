@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/network/swiglu.hpp"
@@ -55,7 +55,7 @@ using Features =
 using Flat =
     ls::Sequential<ls::Input<6>, ls::Dense<5, ls::SELU>, ls::BatchNormalization<ls::Softplus>,
                    ls::Frozen<Features>, ls::Dense<4, ls::GELUTanh>,
-                   ls::Repeat<2, ls::Residual<ls::Dense<4, ls::HardSiLU>>>,
+                   ls::Repeat<2, ls::Recompute<ls::Residual<ls::Dense<4, ls::HardSiLU>>>>,
                    ls::Parallel<ls::Average, ls::Dense<4, ls::HardSigmoid>, ls::Identity,
                                 ls::Dense<4, ls::Softsign>>,
                    ls::Dropout<0.5>, ls::Reshape<2, 2, 1>, ls::GlobalMaxPooling2D,
@@ -75,8 +75,8 @@ using Words = ls::Sequential<
     ls::Frozen<ls::Residual<ls::Dense<8, ls::LeakyReLU<20>>, ls::Dense<6>>>,
     ls::SpatialDropout1D<0.2>, ls::Conv1D<6, 3, ls::ReLU6, causal>, ls::ZeroPadding1D<1, 2>,
     ls::Cropping1D<1, 0>, ls::MaxPooling1D<3, pools1d>,
-    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::RMSNormalization<>, ls::UpSampling1D<2>,
-    ls::GRU<4, backwards>,
+    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::Recompute<ls::RMSNormalization<>>,
+    ls::UpSampling1D<2>, ls::GRU<4, backwards>,
     ls::Parallel<
         ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
         ls::GRU<3, reset_before, ls::ELU, ls::HardSigmoid>,

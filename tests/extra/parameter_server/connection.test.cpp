@@ -101,7 +101,7 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
     from.send(lsd::PsMessage::waiting, std::string(101, 'x'));
     const auto long_text = to.receive_head();
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)to.receive_text(long_text, 100); }),
-                   "101 bytes, at most 100"));
+                   "sends 101 bytes where at most 100 are expected"));
   }
   SUBCASE("the end, silence and strangers are told apart") {
     CHECK_FALSE(to.has_ended());
@@ -116,7 +116,7 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
     const std::string http = "GET / HTTP/1.1\r\nHost: example\r\n\r\n";
     REQUIRE(::send(others[1], http.data(), http.size(), 0) > 0);
     CHECK(contains(message_of<lsd::ConnectionLost>([&] { (void)silent.receive_head(); }),
-                   "another program has the port"));
+                   "is another program, which does not speak this protocol"));
     lsd::Descriptor closing(others[1]);
   }
 }

@@ -223,7 +223,7 @@ TEST_SUITE("parameter server with tls") {
     tap.damage();
     connection.send(lsd::PsMessage::alive, "");
     server.join();
-    CHECK(contains(of_server, "sends what TLS refuses: it was changed on the way"));
+    CHECK(contains(of_server, "TLS refuses what has come: it was changed on the way"));
   }
 
   TEST_CASE("another secret, and a side without TLS, are named on both sides") {

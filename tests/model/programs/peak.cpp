@@ -4,6 +4,7 @@
 //   peak alone
 //   peak accumulated
 //   peak sharded RANK ADDRESS ADDRESS     with another worker
+//   peak gradients RANK ADDRESS ADDRESS   of a deeper model, with another worker
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,9 @@ namespace {
 using Cnn = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>,
                            ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
 
+using Deep = ls::Sequential<ls::Input<784>, ls::Repeat<44, ls::Recompute<ls::Dense<784, ls::ReLU>>>,
+                            ls::Dense<10>>;
+
 /// A line of /proc/self/status, in bytes.
 std::size_t status(const char* format) {
   std::size_t kilobytes = 0;
@@ -45,7 +49,7 @@ std::size_t status(const char* format) {
   return kilobytes * 1024;
 }
 
-template <class Strategy, class O>
+template <class Net, class Strategy, class O>
 void train(Strategy& strategy, std::size_t batch, const O& optimizer, const ls::Budget& budget) {
   const auto data =
       ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(batch * 784), {batch, 784}),
@@ -53,7 +57,7 @@ void train(Strategy& strategy, std::size_t batch, const O& optimizer, const ls::
           .repeat()
           .batch(static_cast<std::int64_t>(batch));
   const std::size_t before = status("VmRSS: %zu");
-  auto model = ls::compile<Cnn>(strategy, ls::CompileOptions{.seed = 1},
+  auto model = ls::compile<Net>(strategy, ls::CompileOptions{.seed = 1},
                                 ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer);
   model.fit(data, {.epochs = 1, .verbose = 0, .steps_per_epoch = 4});
   std::printf("%zu %zu\n", budget.memory, status("VmHWM: %zu") - before);
@@ -66,18 +70,23 @@ int main(int argc, char** argv) {
   try {
     ls::OneDeviceStrategy alone;
     if (what == "alone") {
-      train(alone, 512, ls::Adam{}, ls::budget<Cnn>(512, ls::Adam{}));
+      train<Cnn>(alone, 512, ls::Adam{}, ls::budget<Cnn>(512, ls::Adam{}));
     } else if (what == "accumulated") {
       const ls::SGD optimizer{.use_ema = true, .gradient_accumulation_steps = 2};
-      train(alone, 256, optimizer, ls::budget<Cnn>(256, optimizer));
-    } else if (what == "sharded" && argc == 5) {
+      train<Cnn>(alone, 256, optimizer, ls::budget<Cnn>(256, optimizer));
+    } else if ((what == "sharded" || what == "gradients") && argc == 5) {
+      const bool gradients = what == "gradients";
       ls::Cluster cluster;
       cluster.task.index = std::atoi(argv[2]);
       cluster.spec.worker = {argv[3], argv[4]};
       ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy(
           cluster, {.communication_options = {.startup_timeout = std::chrono::seconds(60)},
-                    .sharded_updates = true});
-      train(strategy, 1024, ls::Adam{}, ls::budget<Cnn>(1024, ls::Adam{}, 2, true));
+                    .sharded_updates = true,
+                    .sharded_gradients = gradients});
+      if (gradients)
+        train<Deep>(strategy, 64, ls::Adam{}, ls::budget<Deep>(64, ls::Adam{}, 2, true, true));
+      else
+        train<Cnn>(strategy, 1024, ls::Adam{}, ls::budget<Cnn>(1024, ls::Adam{}, 2, true));
     } else {
       return 2;
     }

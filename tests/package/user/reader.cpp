@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include <lockstep/checkpoint/hdf5.hpp>
+#include <lockstep/checkpoint/weights_file.hpp>
 #include <lockstep/datasets/image_folder.hpp>
 #include <lockstep/extra/mpi/mpi.hpp>
 #include <lockstep/extra/nccl.hpp>

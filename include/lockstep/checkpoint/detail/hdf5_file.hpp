@@ -24,10 +24,10 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/hdf5.hpp"
 #include "lockstep/checkpoint/inflate.hpp"
 #include "lockstep/checkpoint/keras_layout.hpp"
 #include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/shape.hpp"

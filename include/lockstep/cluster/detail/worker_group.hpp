@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lockstep/cluster/detail/worker_process.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -372,7 +373,7 @@ class LaunchStage {
 
 /// The worker that is to blame: the first one that failed by itself, or else the first that failed
 /// at all. nullptr when none has failed. Those that an elastic job has left out, and gone on, come
-/// after those that fail by themselves, and do not count if it has come to its end.
+/// after those that fail by themselves, and do not count if it has ended.
 inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& workers) {
   const auto rank = [](const LaunchedWorker& worker) {
     return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) +
@@ -478,12 +479,9 @@ class ElasticJob {
   /// For a message: what becomes of the job without a worker that has ended. More than half of a
   /// world form the next one.
   [[nodiscard]] std::string_view outlook() const noexcept {
-    return epoch_ == 0 || 2 * members_.size() > size_
-               ? "); the others go on without it, and take it in when it is started again: "
-               : "); the others are no more than half of those that were at work: they wait for "
-                 "it, and end if it is not started again: ";
+    return epoch_ == 0 || 2 * members_.size() > size_ ? go_on_without_it : are_too_few_without_it;
   }
-  /// Whether the job goes on, or has come to its end, without this worker, which has ended.
+  /// Whether the job goes on, or has ended, without this worker, which has ended.
   [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
                                   const std::vector<LaunchedWorker>& workers) const {
     if (!is_elastic_ || worker.task.is_server || worker.end.code < 128 || worker.has_agreed_to_stop)

@@ -1,12 +1,15 @@
 // A conversation of two processes in messages of text.
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
+#include "lockstep/net/listener.hpp"
 #include "lockstep/net/socket.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -35,6 +39,13 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
     message.remove_prefix(end + 1);
   }
   return fields;
+}
+
+/// Whether a field is a whole number and nothing else.
+template <class Number>
+[[nodiscard]] bool read_number(std::string_view field, Number& value) {
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  return error == std::errc() && end == field.data() + field.size();
 }
 
 /// Over a socket that does not block. After a Handshake, a message is a length (4 bytes,
@@ -67,7 +78,9 @@ class Conversation {
     return !out_.empty() || !handshake_.out().empty();
   }
   /// What to wait for.
-  [[nodiscard]] short events() const noexcept { return socket_.events(has_more_to_send()); }
+  [[nodiscard]] short events() const noexcept {
+    return socket_.stream().events(has_more_to_send());
+  }
   /// Whether the handshake is over: both fit, and have proved what they must.
   [[nodiscard]] bool has_met() const noexcept { return seal_.has_value(); }
   /// Whether the other side has a secret, and this one none.
@@ -75,11 +88,9 @@ class Conversation {
   /// What is wrong with the other side, as the end of a sentence about it.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// Whether it has ended because the other side is a worker that has no elastic job.
-  [[nodiscard]] bool is_fixed() const noexcept { return problem_ == Hello::is_fixed; }
+  [[nodiscard]] bool is_fixed() const noexcept { return problem_ == detail::is_fixed; }
   /// See TlsSession: what speaks against the other side being this worker.
-  [[nodiscard]] std::string denies(int worker) const {
-    return socket_.tls == nullptr ? std::string() : socket_.tls->denies(worker);
-  }
+  [[nodiscard]] std::string denies(int worker) const { return socket_.denies(worker); }
 
   /// Not before both have met: then nothing is said.
   void say(std::string_view text) {
@@ -115,36 +126,23 @@ class Conversation {
 
   [[nodiscard]] bool is_caller() const noexcept { return side_ == Side::caller; }
 
-  // Whether messages may go now: TLS, if there is any, comes first.
-  [[nodiscard]] bool secure() {
-    if (!is_open()) return false;
-    const TlsSession::State state = socket_.advance();
-    if (state == TlsSession::State::failed) fail();
-    return state == TlsSession::State::established;
-  }
   void fail() {
     if (socket_.tls != nullptr) problem_ = socket_.tls->problem();
     close();
   }
 
   void shake_hands() {
-    if (!secure()) return;
-    char chunk[4096];
-    for (ssize_t n = 1; n > 0;) {
-      while (!handshake_.out().empty() && (n = socket_.send(handshake_.out())) > 0)
-        handshake_.sent(static_cast<std::size_t>(n));
-      if (n > 0 && handshake_.outcome() != Handshake::Outcome::open) return conclude();
-      if (n > 0) n = socket_.receive(chunk, std::min(sizeof chunk, handshake_.wanted()));
-      if (n > 0) handshake_.take({chunk, static_cast<std::size_t>(n)});
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) return fail();
-    }
+    if (!is_open()) return;
+    const auto opening = socket_.stream().open(handshake_);
+    if (opening == SecureStream::Opening::ended) return fail();
+    if (opening == SecureStream::Opening::over) conclude();
   }
   void conclude() {
     if (handshake_.is_trusted()) return void(seal_.emplace(handshake_.seal()));
     problem_ = handshake_.problem();
     if (problem_ == no_secret || problem_ == secret_missing) problem_ += ": give all the same";
     char rest[4096];  // unread, it would cut off what this side has said
-    (void)socket_.receive(rest, sizeof rest);
+    (void)socket_.stream().receive(rest, sizeof rest);
     close();
   }
 
@@ -155,19 +153,18 @@ class Conversation {
       return std::nullopt;
     }
     std::uint64_t number = 0;
-    const char* const begin = content->data();
-    const char* const end = begin + content->size();
-    const auto [rest, error] = std::from_chars(begin, end, number);
-    if (error != std::errc() || rest == end || *rest != '\n' || number != heard_++)
+    const auto end = content->find('\n');
+    if (end == std::string::npos || !read_number(content->substr(0, end), number) ||
+        number != heard_++)
       return std::nullopt;
-    return std::string(rest + 1, end);
+    return content->substr(end + 1);
   }
 
   // --- bytes -------------------------------------------------------------------------------------
 
   void flush() {
     while (is_open() && !out_.empty()) {
-      const ssize_t n = socket_.send(out_);
+      const ssize_t n = socket_.stream().send(out_);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (n <= 0) return fail();
       out_.erase(0, static_cast<std::size_t>(n));
@@ -176,7 +173,7 @@ class Conversation {
   void receive() {
     char chunk[4096];
     while (is_open() && in_.size() < longest_ + 4) {
-      const ssize_t n = socket_.receive(chunk, sizeof chunk);
+      const ssize_t n = socket_.stream().receive(chunk, sizeof chunk);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (n <= 0) {
         fail();
@@ -206,6 +203,61 @@ class Conversation {
   std::optional<Seal> seal_;
   std::string in_, out_, problem_;
   std::uint64_t said_ = 0, heard_ = 0;
+};
+
+/// The Conversations with those who call a port: strangers until they have claimed a place. There
+/// is room for many strangers, who may keep calling; then the oldest goes, so that none can keep
+/// workers out.
+template <class Talk>
+class Guests {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Guest {
+    Talk talk;
+    std::string ip;
+    bool is_on_this_machine;
+    Clock::time_point since;
+    int place = -1;       ///< once its claim is accepted
+    bool leaves = false;  ///< nothing more is heard of it
+  };
+
+  Guests(ListeningSocket listener, int places)
+      : listener_(std::move(listener)), most_strangers_(std::max(256, places)) {}
+
+  [[nodiscard]] int port() const noexcept { return listener_.port(); }
+  [[nodiscard]] std::list<Guest>& all() noexcept { return guests_; }
+  /// First the port, then the guests.
+  void watch(std::vector<pollfd>& watched) const {
+    watched.push_back({listener_.descriptor(), POLLIN, 0});
+    for (const Guest& guest : guests_)
+      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+  }
+  /// At most `most` of those who call, so that the guests that are here are heard in between;
+  /// returns how many. `tls` is null without TLS; `rest`: further arguments of Talk.
+  template <class... Rest>
+  int accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret, int most,
+             const Rest&... rest) {
+    const auto is_stranger = [](const Guest& guest) { return guest.place < 0; };
+    for (int i = 0; i < most; ++i) {
+      SocketName peer{};
+      Descriptor socket = listener_.accept(peer);
+      if (!socket.is_open()) return i;
+      if (std::ranges::count_if(guests_, is_stranger) >= most_strangers_)
+        guests_.erase(std::ranges::find_if(guests_, is_stranger));
+      const std::string ip = ip_text(peer);
+      const bool is_here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
+      auto session = TlsSession::answer(tls, socket.get());
+      guests_.push_back(
+          {Talk(std::move(socket), std::move(session), secret, Conversation::Side::callee, rest...),
+           ip, is_here, Clock::now()});
+    }
+    return most;
+  }
+
+ private:
+  ListeningSocket listener_;
+  std::ptrdiff_t most_strangers_;
+  std::list<Guest> guests_;
 };
 
 }}}  // namespace lockstep::detail

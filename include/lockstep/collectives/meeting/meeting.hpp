@@ -1,6 +1,7 @@
 // How ranks that know one address learn those of all.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,11 @@ struct Meeting {
   /// free one of the seven that follow.
   std::string address{};
   std::string job{};  ///< two jobs that meet on one machine differ in it
+  /// Where the ranks meet in a store that all reach (Redis, etcd, a shared folder, MPI's
+  /// all-gather), and not at `address`: leaves `mine`, the rank's "host:port", there, waits until
+  /// all have done so, and returns the addresses of all, by rank; anew when the ranks meet again.
+  /// What it throws, meet() throws.
+  std::function<std::vector<std::string>(const std::string& mine)> exchange{};
 };
 
 /// How many ports a meeting may take: from that of its address.
@@ -38,9 +44,12 @@ inline constexpr int meeting_ports = 8;
 /// caller that cannot is turned away. With `options.tls`, all of it is encrypted, and a caller with
 /// the certificate of another rank is refused.
 ///
-/// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, or a
-/// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is
-/// over.
+/// With `meeting.exchange`, the ranks meet there, and nothing is said to rank 0. The host of a rank
+/// is `options.bind_address`, or else the name of its machine.
+///
+/// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, a
+/// secret is missing, or the store gives other than an address for each rank; CollectiveError, exit
+/// code 138, naming the missing rank, when the time is over.
 [[nodiscard]] std::vector<std::string> meet(const Meeting& meeting,
                                             const CommunicationOptions& options,
                                             const std::shared_ptr<KeptPort>& port,

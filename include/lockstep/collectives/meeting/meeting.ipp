@@ -1,20 +1,18 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,13 +46,6 @@ namespace detail {
 inline constexpr std::string_view meeting_kind = "meeting";
 inline constexpr std::size_t longest_list = std::size_t{1} << 23;  // bytes of all addresses
 
-[[nodiscard]] inline std::optional<int> read_whole(std::string_view text) noexcept {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 struct MeetingClaim {
   int rank = 0;
   int size = 0;
@@ -67,13 +58,15 @@ struct MeetingClaim {
   }
   [[nodiscard]] static std::optional<MeetingClaim> read(std::string_view message) {
     const auto fields = fields_of(message);
-    if (fields.size() != 5) return std::nullopt;
-    const auto rank = read_whole(fields[0]), size = read_whole(fields[1]),
-               port = read_whole(fields[4]);
-    if (!rank || !size || !port || *port < 1 || *port > 65'535 ||
+    MeetingClaim claim;
+    if (fields.size() != 5 || !read_number(fields[0], claim.rank) || claim.rank < 0 ||
+        !read_number(fields[1], claim.size) || !read_number(fields[4], claim.port) ||
+        claim.port < 1 || claim.port > 65'535 ||
         !(fields[3].empty() || is_address(to_string(Address{fields[3], 1}))))
       return std::nullopt;
-    return MeetingClaim{*rank, *size, fields[2], fields[3], *port};
+    claim.job = fields[2];
+    claim.host = fields[3];
+    return claim;
   }
 };
 
@@ -107,6 +100,12 @@ struct MeetingAnswer {
     return answer;
   }
 };
+
+/// The host at which others call this process, where it listens on one interface; else empty.
+[[nodiscard]] inline std::string bound_host(const CommunicationOptions& options) {
+  const std::string& host = options.bind_address;
+  return host == "0.0.0.0" || host == "::" ? std::string() : host;
+}
 
 /// "worker 1, 3": those without an address, 20 of them at most.
 [[nodiscard]] inline std::string missing_ranks(const std::vector<std::string>& addresses) {
@@ -153,7 +152,7 @@ class MeetingGuest {
   [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
     Descriptor socket = call_socket(name, in_seconds(2), why_of_call_);
     if (!socket.is_open()) return none(why_of_call_);
-    auto tls = tls_ == nullptr ? nullptr : TlsSession::call(tls_, socket.get(), 0);
+    auto tls = TlsSession::call(tls_, socket.get(), 0);
     return converse({std::move(socket), std::move(tls), secret_, Conversation::Side::caller,
                      meeting_kind, longest_list});
   }
@@ -163,34 +162,29 @@ class MeetingGuest {
     const auto hears = [&] { return !(heard = talk.hear()).empty(); };
     wait(talk, in_seconds(2), [&] { return hears() || talk.has_met(); });
     if (talk.lacks_secret())  // which may be that of another job
-      return none("has a cluster secret (LOCKSTEP_CLUSTER_SECRET), and this worker has none");
+      return none(secret_missing);
     if (!talk.problem().empty()) return none(talk.problem());
-    if (!talk.has_met())
-      return none(tls_ == nullptr ? "another program has the port"
-                                  : "another program has the port, or LOCKSTEP_TLS (or "
-                                    "CommunicationOptions::tls) is not the same on all workers");
-    const bool any = options_.bind_address == "0.0.0.0" || options_.bind_address == "::";
-    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job,
-                             any ? "" : options_.bind_address, port_};
+    if (!talk.has_met()) return none(another_has_port(tls_ != nullptr));
+    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job, bound_host(options_),
+                             port_};
     talk.say(claim.text());
     wait(talk, deadline_, hears);
     if (heard.empty() && !talk.problem().empty()) return none(talk.problem());
-    if (heard.empty()) return none("ended the conversation before all had come");
+    if (heard.empty()) return none(ended_too_early);
     const auto answer = MeetingAnswer::read(heard.front());
-    if (!answer) return none("gives no valid answer");
+    if (!answer) return none(answers_nonsense);
     switch (answer->kind) {
       case MeetingAnswer::Kind::other_job:
-        return none("another job meets there");
+        return none(another_job_meets);
       case MeetingAnswer::Kind::refused:
         throw ConfigurationError(
-            concat({"start-up: rank 0 at ", meeting_.address, " turns this worker away: it ",
-                    printable(answer->lines.front(), 300)}));
+            turns_this_away(meeting_.address, printable(answer->lines.front(), 300)));
       case MeetingAnswer::Kind::welcome:
         break;
     }
     if (answer->lines.size() != static_cast<std::size_t>(meeting_.size) ||
         !std::ranges::all_of(answer->lines, is_address))
-      return none("gives no valid answer");
+      return none(answers_nonsense);
     return answer->lines;
   }
 
@@ -217,21 +211,18 @@ class MeetingGuest {
 
   void report() {
     if (reports_.is_due())
-      log_line(concat({"start-up: worker ", meeting_.rank, " looks for worker 0 at ",
-                       meeting_.address, ": ", why_}));
+      log_line(concat(
+          {"start-up: ", waits_for_it(meeting_.rank, "worker 0 at " + meeting_.address, why_)}));
     last_why_ = std::exchange(why_, {});
   }
 
   [[noreturn]] void fail() const {
     const std::string& why = why_.empty() ? last_why_ : why_;
-    throw CollectiveError(
-        {.failed_rank = 0,
-         .address = meeting_.address,
-         .operation = "start-up",
-         .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason = concat({"did not tell worker ", meeting_.rank, " the other workers' addresses: ",
-                           why.empty() ? concat({"it ", does_not_answer}) : why,
-                           "; is it started, on that host, and may this one connect to it?"})});
+    throw CollectiveError({.failed_rank = 0,
+                           .address = meeting_.address,
+                           .operation = "start-up",
+                           .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
+                           .reason = did_not_tell(meeting_.rank, why)});
   }
 
   const Meeting& meeting_;
@@ -274,10 +265,10 @@ class MeetingHost {
     // A guest that has gone with its list loses its place; the list stays as it was sent.
     std::vector<std::string> all = addresses_;
     const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, all}.text();
-    for (Guest& guest : guests_)
-      if (guest.rank > 0) guest.talk.say(list);
+    for (Guest& guest : guests_->all())
+      if (guest.place > 0) guest.talk.say(list);
     const auto end = std::min(deadline_, Clock::now() + std::chrono::seconds(10));
-    while (Clock::now() < end && std::ranges::any_of(guests_, [](const Guest& guest) {
+    while (Clock::now() < end && std::ranges::any_of(guests_->all(), [](const Guest& guest) {
              return guest.talk.is_open() && guest.talk.has_more_to_send();
            }))
       poll_once(end);
@@ -290,14 +281,7 @@ class MeetingHost {
   static constexpr int most_at_once = 16;  // that are accepted before others are served
   static constexpr std::size_t longest_message = 2048;
 
-  struct Guest {
-    Conversation talk;
-    std::string ip;
-    bool is_on_this_machine;
-    Clock::time_point since = Clock::now();
-    int rank = -1;  // once its claim is accepted
-    bool leaves = false;
-  };
+  using Guest = Guests<Conversation>::Guest;
 
   // Processes that claim a place that is taken: when they began to call, and have called last.
   struct Contest {
@@ -309,7 +293,8 @@ class MeetingHost {
     for (;;) {
       for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i) {
         Descriptor socket = listen_for(place_.host, options_.bind_address, place_.port + i);
-        if (socket.is_open()) return void(listener_.emplace(std::move(socket)));
+        if (socket.is_open())
+          return void(guests_.emplace(ListeningSocket(std::move(socket)), meeting_.size));
         if (errno != EADDRINUSE)
           throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
                                            ", where the other workers look for it (",
@@ -330,54 +315,29 @@ class MeetingHost {
   }
 
   void poll_once(Clock::time_point until) {
-    std::vector<pollfd> watched{{listener_->descriptor(), POLLIN, 0}};
-    for (const Guest& guest : guests_)
-      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+    std::vector<pollfd> watched;
+    guests_->watch(watched);
     if (::poll(watched.data(), watched.size(), std::min(1000, time_until(until))) > 0) {
       std::size_t i = 1;
-      for (Guest& guest : guests_)
+      for (Guest& guest : guests_->all())
         if (watched[i++].revents != 0) serve(guest);
-      if (watched.front().revents != 0) accept();
+      if (watched.front().revents != 0)
+        guests_->accept(tls_, secret_, most_at_once, meeting_kind, longest_message);
     }
-    for (const Guest& guest : guests_) {
-      const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
-      if (guest.rank > 0 && !guest.talk.is_open())
-        addresses_[static_cast<std::size_t>(guest.rank)].clear();
-      if (too_slow && guest.talk.has_met() && !guest.leaves)
-        log_guest(guest, "did not finish its introduction");
-    }
-    guests_.remove_if([](const Guest& guest) {
+    guests_->all().remove_if([this](const Guest& guest) {
       const bool is_done = guest.leaves && !guest.talk.has_more_to_send();
-      const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
+      const bool too_slow =
+          guest.place < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
+      if (guest.place > 0 && !guest.talk.is_open())
+        addresses_[static_cast<std::size_t>(guest.place)].clear();
+      if (too_slow && guest.talk.has_met() && !guest.leaves) log_guest(guest, did_not_say_who);
       return !guest.talk.is_open() || is_done || too_slow;
     });
   }
 
-  // Others than the workers may call, and may keep calling: of these, the oldest one goes.
-  void accept() {
-    const auto most_strangers = std::max<std::ptrdiff_t>(256, meeting_.size);
-    for (int i = 0; i < most_at_once; ++i) {
-      SocketName peer{};
-      Descriptor socket = listener_->accept(peer);
-      if (!socket.is_open()) return;
-      const std::string ip = ip_text(peer);
-      const bool here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
-      const auto strangers =
-          std::ranges::count_if(guests_, [](const Guest& guest) { return guest.rank < 0; });
-      if (strangers >= most_strangers)
-        guests_.erase(
-            std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
-      auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
-      guests_.push_back(Guest{.talk = {std::move(socket), std::move(tls), secret_,
-                                       Conversation::Side::callee, meeting_kind, 2048},
-                              .ip = ip,
-                              .is_on_this_machine = here});
-    }
-  }
-
   void serve(Guest& guest) {
     for (const std::string& message : guest.talk.hear()) {
-      if (guest.rank > 0 || guest.leaves) return guest.talk.close();  // it has nothing left to say
+      if (guest.place > 0 || guest.leaves) return guest.talk.close();  // it has nothing left to say
       take_claim(guest, message);
       if (!guest.talk.is_open()) return;
     }
@@ -389,13 +349,11 @@ class MeetingHost {
     const auto claim = MeetingClaim::read(message);
     if (!claim) return guest.talk.close();
     if (claim->job != printable(meeting_.job, 500))
-      return answer(guest, Kind::other_job, "meets for another job");
+      return answer(guest, Kind::other_job, another_job_meets);
     if (claim->size != meeting_.size)
-      return refuse(guest, concat({"expects ", claim->size, " workers, and rank 0 expects ",
-                                   meeting_.size, ": start all with the same number"}));
+      return refuse(guest, expects_other_size(claim->size, meeting_.size));
     if (claim->rank < 1 || claim->rank >= meeting_.size)
-      return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
-                                   ", as rank 0 is here"}));
+      return refuse(guest, has_no_such_rank(claim->rank, meeting_.size));
     if (const std::string denial = guest.talk.denies(claim->rank); !denial.empty())
       return refuse(guest, denial);
     std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
@@ -408,15 +366,13 @@ class MeetingHost {
       contest.last = now;
       if (now - contest.first < Conversation::silence + std::chrono::seconds(2))
         return guest.talk.close();
-      return refuse(
-          guest, concat({"claims to be rank ", claim->rank, ", and so does the worker at ", address,
-                         ": each needs a rank of its own"}));
+      return refuse(guest, has_rank_of_other(claim->rank, address));
     }
     const std::string& host = !claim->host.empty()       ? claim->host
                               : guest.is_on_this_machine ? place_.host
                                                          : guest.ip;
     address = to_string(Address{host, static_cast<std::uint16_t>(claim->port)});
-    guest.rank = claim->rank;
+    guest.place = claim->rank;
   }
 
   void answer(Guest& guest, MeetingAnswer::Kind kind, const std::string& why) {
@@ -433,8 +389,8 @@ class MeetingHost {
   }
 
   void report() {
-    log_line(concat({"start-up: worker 0 waits at ", meeting_.address, " (port ", listener_->port(),
-                     ") for ", missing_ranks(addresses_), " of ", meeting_.size}));
+    log_line(concat({"start-up: ", waits_at(meeting_.address, guests_->port(),
+                                            missing_ranks(addresses_), meeting_.size)}));
   }
 
   [[noreturn]] void fail() const {
@@ -457,8 +413,7 @@ class MeetingHost {
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   RareLog log_;
-  std::optional<ListeningSocket> listener_;
-  std::list<Guest> guests_;
+  std::optional<Guests<Conversation>> guests_;
   std::vector<std::string> addresses_;  // by rank; empty: not there
   std::vector<Contest> contests_;       // by rank
 };
@@ -466,17 +421,26 @@ class MeetingHost {
 /// The port on which this rank listens to its peers, opened where there is none yet.
 LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
                                   const CommunicationOptions& options, KeptPort& port) {
-  Descriptor listening(port.copy());
-  if (!listening.is_open()) {
-    listening = listen_for(meeting_host, options.bind_address, 0);
-    if (!listening.is_open())
-      throw Error(
-          concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
-    port.keep(listening.get());
-    if (!port.is_set())
-      throw Error(concat({"cannot keep a port for the other workers: ", system_error_text(errno)}));
+  const Descriptor kept(port.copy());
+  return kept.is_open() ? port_of(own_name(kept.get()))
+                        : open_free_port(meeting_host, options.bind_address, port);
+}
+
+LOCKSTEP_INLINE std::vector<std::string> exchange_in_store(const Meeting& meeting,
+                                                           const CommunicationOptions& options,
+                                                           int port) {
+  std::string host = bound_host(options);
+  if (host.empty()) {
+    char name[256] = "";
+    ::gethostname(name, sizeof name - 1);
+    host = name;
   }
-  return port_of(own_name(listening.get()));
+  auto all = meeting.exchange(to_string(Address{host, static_cast<std::uint16_t>(port)}));
+  if (all.size() != static_cast<std::size_t>(meeting.size) || !std::ranges::all_of(all, is_address))
+    throw ConfigurationError(
+        concat({"Meeting::exchange must return \"host:port\" of each of the ", meeting.size,
+                " ranks, and worker ", meeting.rank, " got ", all.size(), " texts"}));
+  return all;
 }
 
 }  // namespace detail
@@ -489,10 +453,12 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
   const auto known = detail::ClusterSecret::given_or_from_environment(secret);
   const auto tls = detail::TlsContext::make(detail::TlsSettings::chosen(options, meeting.rank),
                                             known, meeting.rank);
-  const int own = detail::open_own_port(parse_address(meeting.address).host, options, *port);
+  const std::string host = meeting.exchange ? "" : parse_address(meeting.address).host;
+  const int own = detail::open_own_port(host, options, *port);
   std::vector<std::string> addresses =
-      meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, tls, own).wait()
-                        : detail::MeetingGuest(meeting, options, known, tls, own).ask();
+      meeting.exchange    ? detail::exchange_in_store(meeting, options, own)
+      : meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, tls, own).wait()
+                          : detail::MeetingGuest(meeting, options, known, tls, own).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;
 }

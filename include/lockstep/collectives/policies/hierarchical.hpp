@@ -19,7 +19,6 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/function_ref.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
@@ -144,9 +143,11 @@ class Hierarchical final : public AnyCollective {
   [[nodiscard]] bool is_alone() const noexcept { return group_.outer_ == nullptr; }
 
   void begin_async(NumberSpan values, void (*reduce)(void*, NumberSpan));
-  // Runs f on the first thread, after what has been begun before. When something fails, the other
-  // threads get the same failure.
-  void outside(FunctionRef<void(AnyCollective&)> f);
+  // Runs f(outer collective) on the first thread, after what has been begun before. When something
+  // fails, the other threads get the same failure. (A template: see the gradient's way in README.)
+  template <class F>
+  void outside(const F& f);
+  void tell_threads() noexcept;
   // While the first thread is outside, the others wait without a deadline: it has one.
   void hand_out(std::span<std::byte> bytes);
 

@@ -120,6 +120,35 @@ LOCKSTEP_INLINE Buffer Hierarchical::allocate(std::size_t bytes) {
 
 LOCKSTEP_INLINE ActivityBoard* Hierarchical::board() { return inner_.board(); }
 
+template <class F>
+void Hierarchical::outside(const F& f) {
+  if (local_rank() != 0) return;
+  group_.first_is_outside_ = true;
+  struct Back {
+    std::atomic<bool>& flag;
+    ~Back() { flag = false; }
+  } const back{group_.first_is_outside_};
+  try {
+    group_.progress_.wait();
+    f(*group_.outer_);
+  } catch (const std::exception&) {
+    tell_threads();
+    throw;
+  }
+}
+
+LOCKSTEP_INLINE void Hierarchical::tell_threads() noexcept {
+  try {
+    throw;
+  } catch (const CollectiveError& error) {
+    group_.inner_.abort(error.failure());
+  } catch (const Error& error) {
+    inner_.abort(error.what(), error.exit_code());
+  } catch (const std::exception& error) {
+    inner_.abort(error.what());
+  }
+}
+
 LOCKSTEP_INLINE void Hierarchical::all_reduce(NumberSpan values, ReduceOp op) {
   if (is_alone()) return inner_.all_reduce(values, op);
   inner_.reduce_to_first({}, values, op);
@@ -224,28 +253,6 @@ LOCKSTEP_INLINE void Hierarchical::abort(std::string_view reason, ExitCode code)
 
 LOCKSTEP_INLINE void Hierarchical::hand_out(std::span<std::byte> bytes) {
   inner_.broadcast(bytes, 0, &group_.first_is_outside_);
-}
-
-LOCKSTEP_INLINE void Hierarchical::outside(FunctionRef<void(AnyCollective&)> f) {
-  if (local_rank() != 0) return;
-  group_.first_is_outside_ = true;
-  struct Back {
-    std::atomic<bool>& flag;
-    ~Back() { flag = false; }
-  } const back{group_.first_is_outside_};
-  try {
-    group_.progress_.wait();
-    f(*group_.outer_);
-  } catch (const CollectiveError& error) {
-    group_.inner_.abort(error.failure());
-    throw;
-  } catch (const Error& error) {
-    inner_.abort(error.what(), error.exit_code());
-    throw;
-  } catch (const std::exception& error) {
-    inner_.abort(error.what());
-    throw;
-  }
 }
 
 }}  // namespace lockstep

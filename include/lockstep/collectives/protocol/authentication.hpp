@@ -11,14 +11,6 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-// What is wrong with a peer, as the end of a sentence about it.
-inline constexpr const char* no_secret =
-    "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
-inline constexpr const char* secret_missing =
-    "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
-inline constexpr const char* cannot_prove =
-    "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
-
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t proof_bytes = 32;
 

@@ -123,7 +123,7 @@ class ControlChannel {
     send_(partner, frame, text);
   }
 
-  /// This rank has come to its end. Its partners must know, and rank 0; others, when they ask.
+  /// This rank has ended. Its partners and rank 0 must know; others, when they ask.
   void say_goodbye() {
     said_goodbye_ = true;
     tell_partners({.type = ControlFrame::Type::goodbye});

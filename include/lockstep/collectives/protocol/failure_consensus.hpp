@@ -310,8 +310,8 @@ class VoteTally {
     return what_happened(h) + process;
   }
 
-  // "; lost as well: worker 2 (c:3), worker 5 (f:6)", if so. The text must fit into a message,
-  // as all ranks shall have the same.
+  // "; lost as well: worker 2 (c:3), worker 5 (f:6)", if so. The text must fit into a message, as
+  // all ranks must have the same.
   [[nodiscard]] std::string as_well(const std::vector<int>& lost, int named) const {
     constexpr std::size_t most = 16, longest = ControlFrame::longest - 300;  // with the reason
     std::string text;

@@ -74,14 +74,6 @@ struct Hello {
   }
   [[nodiscard]] bool is_talk() const noexcept { return channel == Channel::talk; }
 
-  // Where a worker of an elastic job, whose processes talk, and one of a job that is not call each
-  // other.
-  static constexpr const char* is_elastic =
-      "trains with ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker without";
-  static constexpr const char* is_fixed =
-      "trains without ElasticOptions (MultiWorkerMirroredOptions::elastic), and this worker with "
-      "them";
-
   /// The name of the property in which a bare answer says what keeps the caller out, as in "world
   /// size".
   static constexpr std::string_view refusal = "another";
@@ -208,37 +200,31 @@ struct Hello {
 /// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this
 /// worker has 2". Empty when they fit. Quotes only the beginning of the peer's texts.
 [[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
-  const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
-    constexpr std::size_t most = 200;
-    return concat({"has ", printable(what.view(), most), " ", printable(their.view(), most),
-                   ", this worker has ", our.view()});
-  };
-  if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
+  if (theirs.version != mine.version)
+    return has_other("protocol version", theirs.version, mine.version);
   if (theirs.authentication != mine.authentication)
     return theirs.authentication == Hello::Authentication::none ? no_secret : secret_missing;
   if (theirs.addresses.size() != mine.addresses.size())
-    return has("world size", theirs.addresses.size(), mine.addresses.size());
+    return has_other("world size", theirs.addresses.size(), mine.addresses.size());
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
     if (theirs.addresses[i] != mine.addresses[i])
-      return has(concat({"another cluster: worker ", i}), theirs.addresses[i], mine.addresses[i]);
-  if (theirs.to != mine.from && !mine.is_talk())
-    return concat({"takes this worker for worker ", theirs.to, ", but it is worker ", mine.from});
-  if (theirs.from == mine.from && !mine.is_talk())
-    return concat({"is worker ", theirs.from,
-                   ", as this process is: two processes with one place in the cluster"});
+      return has_other(concat({"another cluster: worker ", i}), theirs.addresses[i],
+                       mine.addresses[i]);
+  if (theirs.to != mine.from && !mine.is_talk()) return takes_this_for(theirs.to, mine.from);
+  if (theirs.from == mine.from && !mine.is_talk()) return has_this_place(theirs.from);
   for (const auto& [name, our] : mine.properties) {
     std::string their = "none";
     for (const auto& [their_name, value] : theirs.properties)
       if (their_name == name) their = value;
-    if (their != our) return has(name, their, our);
+    if (their != our) return has_other(name, their, our);
   }
   for (const auto& [name, their] : theirs.properties) {
     bool known = false;
     for (const auto& property : mine.properties) known = known || property.first == name;
-    if (!known) return has(name, their, "none");
+    if (!known) return has_other(name, their, "none");
   }
   if (mine.channel == Hello::Channel::control && theirs.lane != mine.lane)
-    return has("CommunicationOptions::connections", theirs.lane + 1, mine.lane + 1);
+    return has_other("CommunicationOptions::connections", theirs.lane + 1, mine.lane + 1);
   return {};
 }
 
@@ -304,6 +290,8 @@ class Handshake {
   /// What keeps the two apart, as the end of a sentence about the peer. Empty when they fit.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 
+  /// Whether anything has come.
+  [[nodiscard]] bool has_heard() const noexcept { return heard_; }
   [[nodiscard]] std::string_view out() const noexcept { return out_; }
   void sent(std::size_t bytes) { out_.erase(0, bytes); }
 
@@ -314,6 +302,7 @@ class Handshake {
   /// Takes up to wanted() bytes.
   [[gnu::cold]] void take(std::string_view bytes) {
     in_ += bytes;
+    heard_ = true;
     if (!awaits_proof_ && !Hello::may_begin(in_, mine_.longest_to_read())) return estrange();
     if (wanted() > 0) return;
     const std::string message = std::exchange(in_, {});
@@ -369,7 +358,7 @@ class Handshake {
       outcome_ = Outcome::myself;
     } else if (theirs.version == mine_.version && theirs.is_talk() != talks_) {
       if (!is_caller()) out_ = bare(Hello::Authentication::none);
-      problem_ = talks_ ? Hello::is_fixed : Hello::is_elastic;
+      problem_ = talks_ ? is_fixed : is_elastic;
       outcome_ = is_caller() ? Outcome::refused : Outcome::stranger;
     } else if (is_caller()) {
       take_answer(message, std::move(theirs));
@@ -388,7 +377,7 @@ class Handshake {
 
   void send_away() {
     out_ = bare(Hello::Authentication::at_work);
-    problem_ = "comes while the cluster is at work";
+    problem_ = comes_too_late;
     outcome_ = Outcome::stranger;
   }
 
@@ -441,7 +430,7 @@ class Handshake {
       out_ += secret_.prove(role_, transcript_);
       return;
     }
-    if (demands) return refuse(secret_.is_set() ? other_secret : secret_missing);
+    if (demands) return refuse(secret_.is_set() ? has_other_secret("worker") : secret_missing);
     theirs_ = std::move(theirs);
     const bool must_prove = secret_.is_set() && theirs_.version == mine_.version &&
                             theirs_.authentication == mine_.authentication;
@@ -458,7 +447,7 @@ class Handshake {
     (void)Hello::decode(transcript_.substr(0, Hello::wanted(transcript_)), theirs_);  // once more
     if (!authenticated_) {
       out_ += bare(Hello::Authentication::refused);
-      return refuse(other_secret);
+      return refuse(has_other_secret("worker"));
     }
     const std::string hello = mine_.encode();
     transcript_ += hello;
@@ -471,12 +460,8 @@ class Handshake {
     std::string what = "cluster";
     for (const auto& [name, value] : theirs_.properties)
       if (name == Hello::refusal && !value.empty()) what = printable(value, 100);
-    return concat(
-        {"has another ", what, " than this worker (which does not tell its own to strangers)"});
+    return has_another(what);
   }
-
-  static constexpr const char* other_secret =
-      "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
 
   Hello mine_;
   ClusterSecret secret_;
@@ -489,6 +474,7 @@ class Handshake {
   std::string problem_;
   Outcome outcome_ = Outcome::open;
   bool talks_;
+  bool heard_ = false;
   bool at_work_ = false;
   bool awaits_proof_ = false;
   bool proved_ = false;  // the caller: it has sent its proof

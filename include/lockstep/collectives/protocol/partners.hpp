@@ -10,7 +10,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Up to so many ranks, data goes between any two.
+/// Up to this many ranks, data goes between any two.
 inline constexpr int most_ranks_all_connected = 8;
 
 /// Whether data goes between two of `size` ranks. With many ranks, only where the distance between

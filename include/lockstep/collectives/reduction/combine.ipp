@@ -143,7 +143,7 @@ LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan value
   }
 }
 
-/// f(i) for each i below count, compiled for the instruction set in force. (A constant trip count
+/// f(i) for each i below count, compiled for the instruction set in use. (A constant trip count
 /// lets g++ vectorise at -O2.)
 template <class F>
 void for_each_index(std::size_t count, const F& f) noexcept {

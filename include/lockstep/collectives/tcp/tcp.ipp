@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
@@ -118,7 +119,6 @@ void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what
 inline void say_goodbye(TcpMesh& mesh) {
   using Peer = ControlChannel::Peer;
   const CommunicationOptions& options = mesh.options;
-  constexpr const char* did_not_end = "did not end its work";
   mesh.control.with([](ControlChannel& channel) { channel.say_goodbye(); });
   if (mesh.rank == 0) {
     wait_for_peers(mesh, options.progress_limit(), did_not_end,
@@ -132,7 +132,7 @@ inline void say_goodbye(TcpMesh& mesh) {
       if (channel.peer(0).gone) channel.say_farewell();
     });
   }
-  wait_for_peers(mesh, std::min(options.timeout, TcpMesh::Milliseconds(5000)), "did not leave",
+  wait_for_peers(mesh, std::min(options.timeout, TcpMesh::Milliseconds(5000)), did_not_leave,
                  [&](int other, const Peer&) {
                    return other != 0 && leaves_after(other, mesh.size()) == mesh.rank;
                  });
@@ -147,23 +147,6 @@ class TcpTransfer {
 
   void run() {
     const bool receives = !receiving_.is_complete();
-    move_all();
-    count_traffic(flow_.bytes_to_send(), flow_.bytes_to_receive());
-    if (receives) ++mesh_.counts(receiving_.peer()).received;
-  }
-
- private:
-  // An empty stream makes no message, so that none is counted.
-  TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow, std::uint64_t bytes_to_send)
-      : mesh_(mesh),
-        flow_(flow),
-        sending_(to,
-                 {mesh.operation, bytes_to_send > 0 ? mesh.counts(to).sent++ : 0, bytes_to_send},
-                 mesh.links_to(to)),
-        receiving_(from, {mesh.operation, mesh.counts(from).received, flow.bytes_to_receive()},
-                   mesh.links_to(from)) {}
-
-  void move_all() {
     TcpWait wait(mesh_);
     bool moved = true, heard = false, has_news = false;
     for (;;) {
@@ -172,7 +155,7 @@ class TcpTransfer {
         received = receive_some();
         heard = heard || received;
       }
-      if (sending_.is_complete() && receiving_.is_complete()) return;
+      if (sending_.is_complete() && receiving_.is_complete()) break;
       if (std::exchange(moved, false)) {
         wait.moved(std::exchange(heard, false));
         if (mesh_.spins && spin()) {
@@ -202,7 +185,20 @@ class TcpTransfer {
       hear_bell(sending_);
       hear_bell(receiving_);
     }
+    count_traffic(flow_.bytes_to_send(), flow_.bytes_to_receive());
+    if (receives) ++mesh_.counts(receiving_.peer()).received;
   }
+
+ private:
+  // An empty stream makes no message, so that none is counted.
+  TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow, std::uint64_t bytes_to_send)
+      : mesh_(mesh),
+        flow_(flow),
+        sending_(to,
+                 {mesh.operation, bytes_to_send > 0 ? mesh.counts(to).sent++ : 0, bytes_to_send},
+                 mesh.links_to(to)),
+        receiving_(from, {mesh.operation, mesh.counts(from).received, flow.bytes_to_receive()},
+                   mesh.links_to(from)) {}
 
   // The word of a failure may overtake what was sent before it, on another connection: what a rank
   // has completed, the others complete too, if its bytes are there soon. (All may live, and go on.)

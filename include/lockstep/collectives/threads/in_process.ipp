@@ -199,8 +199,9 @@ LOCKSTEP_INLINE unsigned InProcessShared::enter(int rank, const Slot& mine,
     if (slot(parity, other).call != slot(parity, 0).call) {
       abort({.failed_rank = rank_,
              .worker = worker_,
-             .reason = replicas_out_of_step(to_string(slot(parity, 0).call), other,
-                                            to_string(slot(parity, other).call)),
+             .reason =
+                 are_out_of_step("replicas", "replica 0", to_string(slot(parity, 0).call),
+                                 concat({"replica ", other}), to_string(slot(parity, other).call)),
              .code = ExitCode::failure});
       fail(mine.call.operation, begin);
     }

@@ -25,6 +25,8 @@ struct x509_store_ctx_st;  // OpenSSL's X509_STORE_CTX
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
+class Handshake;
+
 /// TLS 1.3, nothing older, with AES-128-GCM or ChaCha20-Poly1305 and an ephemeral Diffie-Hellman
 /// exchange: what is recorded today cannot be read with a key that is stolen tomorrow. No session
 /// is resumed, and no data is sent before the handshake has ended, so that nothing can be replayed.
@@ -90,10 +92,10 @@ class TlsSession {
  public:
   enum class State { wants_read, wants_write, established, failed };
 
-  /// For the side that has connected, to `peer`.
+  /// For the side that has connected, to `peer`. Null where the context is.
   [[nodiscard]] static std::unique_ptr<TlsSession> call(std::shared_ptr<const TlsContext> context,
                                                         int socket, TlsIdentity peer);
-  /// For the side that has accepted the connection: see denies().
+  /// For the side that has accepted the connection, the same: see denies().
   [[nodiscard]] static std::unique_ptr<TlsSession> answer(std::shared_ptr<const TlsContext> context,
                                                           int socket);
   TlsSession(const TlsSession&) = delete;
@@ -124,7 +126,8 @@ class TlsSession {
   /// From now on, reads from the socket as much as there is, for messages of many records. Then a
   /// socket with nothing to read does not mean that has_pending() is false.
   void expect_long_messages();
-  /// A key serves for so many records (by default far fewer than AES-GCM allows: RFC 8446, 5.5).
+  /// The number of records that a key serves for (by default far fewer than AES-GCM allows: RFC
+  /// 8446, 5.5).
   void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
 
  private:
@@ -149,15 +152,16 @@ class TlsSession {
   std::size_t accepted_ = 0;  // bytes of a write() that are encrypted and not all sent
 };
 
-/// A connected socket that does not block, plain or with TLS.
-struct SecureSocket {
-  Descriptor socket;
-  std::unique_ptr<TlsSession> tls;  ///< null: plain
+/// The calls of a connected socket that does not block, plain or with TLS. Owns neither.
+struct SecureStream {
+  int socket;
+  TlsSession* tls;  ///< null: plain
 
-  /// Goes on with the handshake of TLS.
-  [[nodiscard]] TlsSession::State advance() const {
-    return tls == nullptr ? TlsSession::State::established : tls->advance();
-  }
+  enum class Opening { goes_on, over, ended };
+  /// Goes on with what opens a connection, TLS and then the handshake, as far as it can without
+  /// waiting. Over: the handshake has its outcome, and all is sent. Ended: TLS refuses the other
+  /// side, or the connection is broken: errno says why, 0 where it was closed.
+  [[nodiscard]] Opening open(Handshake& handshake) const;
   /// What to wait for. `has_more`: to send.
   [[nodiscard]] short events(bool has_more) const noexcept {
     const bool is_secure = tls == nullptr || tls->state() == TlsSession::State::established;
@@ -169,15 +173,27 @@ struct SecureSocket {
     ssize_t n = -1;
     do
       n = tls != nullptr ? tls->write(bytes.data(), bytes.size())
-                         : ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                         : ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     return n;
   }
   [[nodiscard]] ssize_t receive(void* bytes, std::size_t size) const {
     ssize_t n = -1;
-    do n = tls != nullptr ? tls->read(bytes, size) : ::recv(socket.get(), bytes, size, 0);
+    do n = tls != nullptr ? tls->read(bytes, size) : ::recv(socket, bytes, size, 0);
     while (n < 0 && errno == EINTR);
     return n;
+  }
+};
+
+/// Such a socket, and its session.
+struct SecureSocket {
+  Descriptor socket;
+  std::unique_ptr<TlsSession> tls;  ///< null: plain
+
+  [[nodiscard]] SecureStream stream() const noexcept { return {socket.get(), tls.get()}; }
+  /// What speaks against the other side being this worker: see TlsSession.
+  [[nodiscard]] std::string denies(int worker) const {
+    return tls == nullptr ? std::string() : tls->denies(worker);
   }
 };
 

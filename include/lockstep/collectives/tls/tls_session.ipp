@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
@@ -339,6 +340,7 @@ LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context
 
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
     std::shared_ptr<const TlsContext> context, int socket, TlsIdentity peer) {
+  if (context == nullptr) return nullptr;
   std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, peer));
   SSL* const ssl = session->ssl_.get();
   ::SSL_set_connect_state(ssl);
@@ -350,6 +352,7 @@ LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
 
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
     std::shared_ptr<const TlsContext> context, int socket) {
+  if (context == nullptr) return nullptr;
   std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, {}));
   ::SSL_set_accept_state(session->ssl_.get());
   session->state_ = State::wants_read;
@@ -369,16 +372,13 @@ LOCKSTEP_INLINE int TlsSession::judge_certificate(int accepted, X509_STORE_CTX* 
     ::X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
   try {
     if (!self.context_->has_certificates())
-      self.problem_ = concat({"shows a certificate for TLS, and this ", self.context_->own().kind(),
-                              " has a pre-shared key", self.context_->settings().remedy()});
-    else if (error == X509_V_ERR_HOSTNAME_MISMATCH && certificate != nullptr && self.peer_)
       self.problem_ =
-          concat({"shows the certificate of another ", self.peer_->is_server() ? "task" : "worker",
-                  ": it is for ", names_in(certificate), ", not for ", self.peer_->dns_name(),
-                  "; LOCKSTEP_TLS_CERTIFICATE must name the one of the ",
-                  self.peer_->is_server() ? "server's own task" : "worker itself"});
+          shows_certificate(self.context_->own().kind(), self.context_->settings().remedy());
+    else if (error == X509_V_ERR_HOSTNAME_MISMATCH && certificate != nullptr && self.peer_)
+      self.problem_ = shows_certificate_of_another(self.peer_->is_server(), names_in(certificate),
+                                                   self.peer_->dns_name());
     else
-      self.problem_ = concat({"shows a certificate that ", certificate_fault(error, certificate)});
+      self.problem_ = shows_bad_certificate(certificate_fault(error, certificate));
   } catch (...) {  // out of memory: OpenSSL must not see it
   }
   return 0;
@@ -402,7 +402,7 @@ LOCKSTEP_INLINE TlsSession::State TlsSession::advance() {
       // With a key, nothing else must have proved which peer it is.
       if (context_->has_certificates() || ::SSL_session_reused(ssl_.get()) == 1)
         return state_ = State::established;
-      problem_ = "has not proved that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+      problem_ = has_not_proved;
       break;
     case SSL_ERROR_WANT_READ:
       return state_ = State::wants_read;
@@ -421,43 +421,35 @@ LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
   if (error == 0) return {};  // the connection is closed, or broken
   const char* const other_settings = context_->settings().remedy();
   const char* const own = context_->own().kind();
-  if (wire_.plain)
-    return concat({"speaks without TLS, and this ", own, " only with it", other_settings});
-  std::string other_secret =
-      concat({"has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this ", own});
+  if (wire_.plain) return speaks_without_tls(own, other_settings);
   switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
     case SSL_R_BINDER_DOES_NOT_VERIFY:
-      return other_secret;
+      return has_other_secret(own);
     case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
     case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
-      if (!context_->has_certificates() && peer_) return other_secret;  // so says a callee
+      if (!context_->has_certificates() && peer_) return has_other_secret(own);  // so says a callee
       break;
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-      return concat({"shows no certificate for TLS", other_settings});
+      return shows_no_certificate(other_settings);
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-      return concat(
-          {"refuses this ", own, "'s certificate, which has expired by its clock; make a new one"});
+      return refuses_certificate(own, ", which has expired by its clock; make a new one");
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return concat(
-          {"refuses this ", own, "'s certificate: its LOCKSTEP_TLS_AUTHORITY is another one"});
+      return refuses_certificate(own, ": its LOCKSTEP_TLS_AUTHORITY is another one");
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-      return concat({"refuses this ", own, "'s certificate, and says itself why"});
+      return refuses_certificate(own, ", and says itself why");
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-      return concat({"does not speak TLS 1.3, and this ", own, " speaks no other version"});
+      return speaks_other_tls(own);
     case SSL_R_NO_SHARED_CIPHER:
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-      return concat({"and this ", own,
-                     " have no proof for TLS in common: one may have a pre-shared key and the "
-                     "other a certificate",
-                     other_settings});
+      return has_no_proof_in_common(own, other_settings);
     default:
       break;
   }
-  return concat({"fails in the TLS handshake: ", openssl_reason()});
+  return fails_in_tls_handshake(openssl_reason());
 }
 
 LOCKSTEP_INLINE std::string TlsSession::denies(int worker) const {
@@ -466,9 +458,8 @@ LOCKSTEP_INLINE std::string TlsSession::denies(int worker) const {
                                                            ::X509_free);
   const TlsIdentity claimed(worker);
   if (certificate != nullptr && is_certificate_of(certificate.get(), claimed)) return {};
-  return concat({"claims to be worker ", worker, ", with a certificate for ",
-                 certificate == nullptr ? "no one" : names_in(certificate.get()), ", and not for ",
-                 claimed.dns_name()});
+  return claims_with_certificate(
+      worker, certificate == nullptr ? "no one" : names_in(certificate.get()), claimed.dns_name());
 }
 
 LOCKSTEP_INLINE ssize_t TlsSession::fail(int result) {
@@ -553,16 +544,13 @@ LOCKSTEP_INLINE void TlsSession::expect_long_messages() {
 #else
 
 // Without OpenSSL there is no context, and hence no session.
-LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, int socket,
-                                       std::optional<TlsIdentity> peer)
-    : context_(std::move(context)), ssl_(nullptr, nullptr), wire_{.socket = socket}, peer_(peer) {}
-LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
-    std::shared_ptr<const TlsContext> context, int socket, TlsIdentity peer) {
-  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, peer));
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(std::shared_ptr<const TlsContext>, int,
+                                                             TlsIdentity) {
+  return nullptr;
 }
-LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
-    std::shared_ptr<const TlsContext> context, int socket) {
-  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, {}));
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(std::shared_ptr<const TlsContext>,
+                                                               int) {
+  return nullptr;
 }
 LOCKSTEP_INLINE TlsSession::State TlsSession::advance() { return state_ = State::failed; }
 LOCKSTEP_INLINE std::string TlsSession::denies(int) const { return {}; }
@@ -576,5 +564,35 @@ LOCKSTEP_INLINE bool TlsSession::has_pending() const noexcept { return false; }
 LOCKSTEP_INLINE void TlsSession::expect_long_messages() {}
 
 #endif
+
+LOCKSTEP_INLINE SecureStream::Opening SecureStream::open(Handshake& handshake) const {
+  if (tls != nullptr && tls->advance() != TlsSession::State::established) {
+    errno = 0;
+    return tls->state() == TlsSession::State::failed ? Opening::ended : Opening::goes_on;
+  }
+  const auto stop = [](ssize_t n) {
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Opening::goes_on;
+    if (n == 0) errno = 0;
+    return Opening::ended;
+  };
+  char chunk[4096];
+  for (;;) {
+    while (!handshake.out().empty()) {
+      const ssize_t n = send(handshake.out());
+      if (n <= 0) {
+        const Opening opening = stop(n);
+        const int error = errno;
+        if (opening == Opening::ended && tls != nullptr) (void)tls->read(chunk, 1);  // may say why
+        errno = error;
+        return opening;
+      }
+      handshake.sent(static_cast<std::size_t>(n));
+    }
+    if (handshake.outcome() != Handshake::Outcome::open) return Opening::over;
+    const ssize_t n = receive(chunk, std::min(sizeof chunk, handshake.wanted()));
+    if (n <= 0) return stop(n);
+    handshake.take({chunk, static_cast<std::size_t>(n)});
+  }
+}
 
 }}}  // namespace lockstep::detail

@@ -25,6 +25,7 @@
 #include "lockstep/network/branches.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 
@@ -120,7 +121,7 @@ void multiply_by_kept(Device& device, const float* dy, const float* slopes, std:
     cuda::launch_each(device, n, cuda::Multiply{dy, slopes, dx});
 }
 
-/// In so many parts a product sums its inner extent, that there are enough blocks for a GPU.
+/// The number of parts in which a product sums its inner extent, so that a GPU has enough blocks.
 constexpr unsigned product_splits(std::size_t rows, std::size_t columns, std::size_t inner) {
   constexpr std::size_t wanted = 264, least_inner = 32;
   const std::size_t tiles = cuda::divide_up(rows, 64) * std::size_t{cuda::divide_up(columns, 64)};
@@ -150,7 +151,7 @@ void multiply_on(Device& device, std::size_t rows, std::size_t columns, std::siz
   if (splits > 1) sum_parts_on(device, m, n, splits, c, partial);
 }
 
-/// In so many parts the gradient of a bias is summed.
+/// The number of parts in which the gradient of a bias is summed.
 constexpr std::size_t bias_parts(std::size_t positions, std::size_t stride) {
   return std::clamp<std::size_t>(positions * stride / 1024, 1,
                                  std::min<std::size_t>(positions, 32));
@@ -574,6 +575,12 @@ struct DeviceLayer<Device, Sequential<Layers...>> : detail::DeviceSequential<Dev
 template <class Device, std::size_t Times, class L>
 struct DeviceLayer<Device, Repeat<Times, L>> {
   using Type = Repeat<Times, typename DeviceLayer<Device, L>::Type>;
+};
+template <class Device, class... Layers>
+struct DeviceLayer<Device, Recompute<Layers...>> {
+  static_assert(!sizeof(Device*),
+                "lockstep: Recompute does not run on the device: put its layers there without it");
+  using Type = Sequential<Layers...>;
 };
 template <class Device, class... Branches>
 struct DeviceLayer<Device, Parallel<Add, Branches...>> {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -83,11 +81,7 @@ struct FormationMessage {
     if (named == std::size(names)) return std::nullopt;
     read.kind = static_cast<Kind>(named);
     const auto number = [&](std::size_t field, auto& value) {
-      if (field >= fields.size()) return false;
-      const std::string& digits = fields[field];
-      const auto [end, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      return error == std::errc() && end == digits.data() + digits.size() && digits[0] != '-';
+      return field < fields.size() && read_number(fields[field], value) && fields[field][0] != '-';
     };
     const auto take = [&](std::size_t field) {
       const auto found = field < fields.size() ? World::read(fields[field]) : std::nullopt;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 
@@ -279,31 +280,19 @@ LOCKSTEP_INLINE void Formation::commit() {
   stage_ = Stage::connecting;
 }
 
-/// Behind a roll call, why these form no world. `last`: the worlds that may be the last one.
-[[nodiscard, gnu::cold]] inline std::string what_it_takes(const std::vector<World>& last,
-                                                          int min_workers) {
-  return concat(
-      {last.empty()
-           ? concat({"; to begin takes all of them, or, after a while, more than half, at least ",
-                     min_workers, " (min_workers)"})
-           : concat({"; to go on takes at least ", min_workers,
-                     " (min_workers), and more than half of the last world, workers ",
-                     last.back().members(), ", or all of the cluster"}),
-       ". Start those that are missing again, or all workers"});
-}
-
 LOCKSTEP_INLINE std::string Formation::waiting(Time now) const {
   std::string here, missing;
   for (int slot = 0; slot < place_.slots; ++slot) {
     const bool is_here = slot == place_.slot || is_guest(slot, now) || called_[index(slot)].is_open;
     (is_here ? here : missing) += concat({" ", slot});
   }
-  return concat({"of the cluster's ", place_.slots, " workers, there are here:", here,
-                 "; missing:", missing.empty() ? " none" : missing});
+  return roll_call(place_.slots, here, missing);
 }
 
 LOCKSTEP_INLINE void Formation::fail(Time now) {
-  problem_ = waiting(now) + what_it_takes(last_worlds(present(now)), place_.min_workers);
+  const std::vector<World> last = last_worlds(present(now));
+  problem_ =
+      waiting(now) + what_it_takes(place_.min_workers, last.empty() ? "" : last.back().members());
   stage_ = Stage::failed;
 }
 

@@ -41,7 +41,7 @@ struct ElasticOptions {
   std::chrono::milliseconds wait = std::chrono::seconds(30);
   GlobalBatch global_batch = GlobalBatch::fixed;
 
-  /// Throws ConfigurationError unless it makes sense for a cluster of so many workers.
+  /// Throws ConfigurationError unless it makes sense for a cluster of this many workers.
   [[gnu::cold]] void validate(int cluster) const {
     if (max_workers != 0 && max_workers != cluster)
       throw ConfigurationError(

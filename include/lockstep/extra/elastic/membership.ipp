@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -21,6 +20,7 @@
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
@@ -45,63 +45,8 @@ template <class Claim, class Place>
     return concat({"worker ", place.slot, " of ", place.slots, ", with min_workers ",
                    place.min_workers, place.build.empty() ? "" : ", ", place.build});
   };
-  return concat({"claims to be ", text(claim), "; this is ", text(own)});
+  return claims_to_be(text(claim), concat({"; this is ", text(own)}));
 }
-
-/// A stranger until it has claimed a slot.
-struct FormationGuest {
-  FormationTalk talk;
-  std::string ip;
-  std::chrono::steady_clock::time_point since;
-  int slot = -1;
-  bool is_gone = false;
-};
-
-/// Takes calls, a few at a time, so that the guests that are here are heard in between. There is
-/// room for many strangers; then the oldest goes, so that none can keep workers out.
-class FormationGuests {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  FormationGuests(Descriptor listener, std::size_t slots)
-      : listener_(std::move(listener)), by_slot_(slots) {}
-
-  void watch(std::vector<pollfd>& watched) const {
-    watched.push_back({listener_.descriptor(), POLLIN, 0});
-    for (const FormationGuest& guest : guests_)
-      watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
-  }
-  /// At most `most` of those who call; returns how many.
-  int accept(const std::shared_ptr<const TlsContext>& tls, const ClusterSecret& secret, int most) {
-    for (int i = 0; i < most; ++i) {
-      SocketName peer{};
-      Descriptor socket = listener_.accept(peer);
-      if (!socket.is_open()) return i;
-      if (guests_.size() >= most_strangers + by_slot_.size())
-        guests_.erase(std::ranges::find_if(
-            guests_, [](const FormationGuest& guest) { return guest.slot < 0; }));
-      auto session = tls == nullptr ? nullptr : TlsSession::answer(tls, socket.get());
-      guests_.push_back(
-          {.talk = {std::move(socket), std::move(session), secret, Conversation::Side::callee},
-           .ip = ip_text(peer),
-           .since = Clock::now()});
-    }
-    return most;
-  }
-  [[nodiscard]] std::list<FormationGuest>& all() noexcept { return guests_; }
-  /// The guest that has claimed a slot; null if none has.
-  [[nodiscard]] FormationGuest*& at(int slot) { return by_slot_[static_cast<std::size_t>(slot)]; }
-  void remove_those_gone() {
-    guests_.remove_if([](const FormationGuest& guest) { return guest.is_gone; });
-  }
-
- private:
-  static constexpr std::size_t most_strangers = 256;
-
-  ListeningSocket listener_;
-  std::list<FormationGuest> guests_;
-  std::vector<FormationGuest*> by_slot_;
-};
 
 /// Names are looked up and ports are called without end, while the thread that talks goes on. All
 /// calls from any thread.
@@ -189,20 +134,6 @@ class FormationCallers {
   std::thread thread_;
 };
 
-/// Opens a port for the members of the next world, kept in `port`, and returns its "host:port".
-/// Each world has its own ports: a process that still calls members of an older one reaches
-/// none.
-[[nodiscard, gnu::cold]] inline std::string open_world_port(const std::string& address,
-                                                            const CommunicationOptions& options,
-                                                            KeptPort& port) {
-  const auto socket = listen_for(parse_address(address).host, options.bind_address, 0);
-  if (socket.is_open()) port.keep(socket.get());
-  if (!socket.is_open() || !port.is_set())
-    throw Error(
-        concat({"cannot listen on a port for the other workers: ", system_error_text(errno)}));
-  return concat({address.substr(0, address.rfind(':') + 1), port_of(own_name(socket.get()))});
-}
-
 }  // namespace detail
 
 /// Owns the sockets. The thread that talks holds the lock but while it waits.
@@ -226,7 +157,8 @@ class Membership::Impl {
                     .patience = options.startup_timeout,
                     .build = build},
                    std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
-        guests_(listen(own_, options), addresses.size()),
+        guests_(detail::ListeningSocket(listen(own_, options)), static_cast<int>(addresses.size())),
+        by_slot_(addresses.size()),
         called_(addresses.size()),
         callers_(addresses, wake_) {
     const detail::SignalMask mask;
@@ -243,7 +175,10 @@ class Membership::Impl {
   void form(const std::shared_ptr<KeptPort>& port, World& world,
             std::vector<std::string>& addresses) {
     auto tls = read_tls();  // certificates may have been renewed
-    const std::string address = detail::open_world_port(own_, options_, *port);
+    // Each world has its ports: a process that still calls members of an older one reaches none.
+    const int own_port =
+        detail::open_free_port(parse_address(own_).host, options_.bind_address, *port);
+    const std::string address = concat({own_.substr(0, own_.rfind(':') + 1), own_port});
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
     tls_ = std::move(tls);
@@ -257,7 +192,7 @@ class Membership::Impl {
     while (!changed_.wait_for(lock, detail::report_interval, is_over)) {
       const std::string text = formation_.waiting(Clock::now());
       lock.unlock();
-      log_line(concat({"start-up: worker ", slot_, " at ", own_, " waits for others: ", text}));
+      log_line(concat({"start-up: ", detail::waits_for_others(slot_, own_, text)}));
       lock.lock();
     }
     if (!failure_.empty()) throw Error(concat({"the thread that talks with others: ", failure_}));
@@ -265,7 +200,7 @@ class Membership::Impl {
     if (formation_.stage() == Stage::failed)
       throw CollectiveError({.operation = "start-up",
                              .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
-                             .reason = concat({"no world can be formed: ", formation_.problem()})});
+                             .reason = detail::forms_no_world + formation_.problem()});
     world = formation_.world();
     addresses = formation_.addresses();
   }
@@ -287,7 +222,7 @@ class Membership::Impl {
   }
 
   using Talk = detail::FormationTalk;
-  using Guest = detail::FormationGuest;
+  using Guest = detail::Guests<Talk>::Guest;
   using Message = detail::FormationMessage;
 
   /// Within which a caller says which process it is.
@@ -349,7 +284,7 @@ class Membership::Impl {
         if (called_[slot].talk) hear(static_cast<int>(slot), called_[slot], now);
       formation_.advance(now);
       deliver();
-      guests_.remove_those_gone();
+      guests_.all().remove_if([](const Guest& guest) { return guest.leaves; });
       call_or_hang_up();
       newcomer_ = formation_.has_newcomer(now);
       if (formation_.stage() != Stage::forming) changed_.notify_all();
@@ -360,33 +295,35 @@ class Membership::Impl {
     }
   }
 
+  [[nodiscard]] Guest*& guest_at(int slot) { return by_slot_[static_cast<std::size_t>(slot)]; }
+
   void deliver() {
     for (const auto& letter : formation_.take_letters()) {
       const auto slot = static_cast<std::size_t>(letter.to);
       if (!letter.is_answer && called_[slot].talk)
         called_[slot].talk->say(letter.message);
-      else if (letter.is_answer && guests_.at(letter.to) != nullptr)
-        guests_.at(letter.to)->talk.say(letter.message);
+      else if (letter.is_answer && guest_at(letter.to) != nullptr)
+        guest_at(letter.to)->talk.say(letter.message);
     }
   }
 
   void hear(Guest& guest, Clock::time_point now) {
-    if (guest.is_gone) return;
+    if (guest.leaves) return;
     for (const Message& message : guest.talk.hear()) {
-      if (guest.slot < 0) introduce(guest, message, now);
-      if (guest.is_gone) return;
-      if (guest.slot >= 0) formation_.hear_guest(guest.slot, message, now);
+      if (guest.place < 0) introduce(guest, message, now);
+      if (guest.leaves) return;
+      if (guest.place >= 0) formation_.hear_guest(guest.place, message, now);
     }
     if (!guest.talk.problem().empty())
       refusals_.turned_away("start-up: ", guest.ip, guest.talk.problem(), now);
-    if (guest.talk.is_open() && (guest.slot >= 0 || now - guest.since < introduction)) return;
+    if (guest.talk.is_open() && (guest.place >= 0 || now - guest.since < introduction)) return;
     leave(guest, now);
   }
   void leave(Guest& guest, Clock::time_point now) {
-    guest.is_gone = true;
-    if (guest.slot < 0) return;
-    guests_.at(guest.slot) = nullptr;
-    formation_.lose_guest(std::exchange(guest.slot, -1), now);
+    guest.leaves = true;
+    if (guest.place < 0) return;
+    guest_at(guest.place) = nullptr;
+    formation_.lose_guest(std::exchange(guest.place, -1), now);
   }
 
   // A later process takes the place of the one before it, which has ended.
@@ -399,19 +336,19 @@ class Membership::Impl {
         message.build != own.build) {
       refusals_.turned_away("start-up: ", guest.ip,
                             denial.empty() ? detail::difference(message, own) : denial, now);
-      guest.is_gone = true;
+      guest.leaves = true;
       return;
     }
-    Guest*& known = guests_.at(message.slot);
+    Guest*& known = guest_at(message.slot);
     if (known != nullptr) leave(*known, now);
-    guest.slot = message.slot;
+    guest.place = message.slot;
     known = &guest;
   }
 
   void meet(int slot, detail::Descriptor socket) {
     Called& called = called_[static_cast<std::size_t>(slot)];
     if (formation_.stage() != Stage::forming || called.talk) return;
-    auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::call(tls_, socket.get(), slot);
+    auto tls = detail::TlsSession::call(tls_, socket.get(), slot);
     called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_,
                                              Talk::Side::caller),
               .since = Clock::now()};
@@ -461,8 +398,9 @@ class Membership::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   detail::Formation formation_;
-  detail::FormationGuests guests_;
-  std::vector<Called> called_;  // by slot
+  detail::Guests<Talk> guests_;
+  std::vector<Guest*> by_slot_;  // that have claimed a slot; null: none has
+  std::vector<Called> called_;   // by slot
   std::atomic<bool> newcomer_ = false;
   std::atomic<bool> stops_ = false;
   std::string failure_;  // of the thread

@@ -20,7 +20,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Statements, one for each layer, that turn one value into the next: `rows` parts of so many
+/// Statements, one for each layer, that turn one value into the next: `rows` parts of this many
 /// numbers (the tokens of a sequence, or one sample). The functions are those of runtime.hpp.
 class HeaderCode : public ExportedVariables {
  public:

@@ -32,6 +32,7 @@
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/layers/window.hpp"
 #include "lockstep/network/frozen.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 
@@ -421,6 +422,8 @@ struct HeaderLayer<Sequential<Layers...>> {
     write_header_layers<In, Layers...>(code);
   }
 };
+template <class... Layers>
+struct HeaderLayer<Recompute<Layers...>> : HeaderLayer<Sequential<Layers...>> {};
 template <std::size_t Times, class L>
 struct HeaderLayer<Repeat<Times, L>> {
   template <class In>

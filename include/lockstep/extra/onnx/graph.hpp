@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <numbers>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,7 +82,7 @@ class OnnxGraph : public ExportedVariables {
   [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
   void set_positions(std::size_t positions) noexcept { positions_ = positions; }
 
-  // These append an initializer, and return its name.
+  // These append an initializer, and return its name. A weight that is there already stays.
   std::string weight(const ExportedArray& array);
   std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
   std::string axis(std::int64_t number);  ///< of no dimension
@@ -118,7 +119,8 @@ class OnnxGraph : public ExportedVariables {
   std::string input_;
   std::vector<std::size_t> input_shape_;
   std::size_t nodes_ = 0, constants_ = 0;
-  ProtoWriter graph_;  // its nodes and initializers
+  std::set<std::string> weights_;  ///< the names that are there
+  ProtoWriter graph_;              // its nodes and initializers
 };
 
 namespace onnx {
@@ -160,6 +162,7 @@ inline std::string OnnxGraph::add_initializer(std::string name, std::span<const 
 }
 
 inline std::string OnnxGraph::weight(const ExportedArray& array) {
+  if (!weights_.insert(array.name).second) return array.name;
   return add_initializer(array.name, array.shape, array.values);
 }
 

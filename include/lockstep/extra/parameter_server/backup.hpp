@@ -28,8 +28,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Where the workers of a fit stand; saved with the parameters.
 struct PsProgress {
-  /// The training has come to its end, and the backups of all servers are about to be removed: any
-  /// that is still there is of no more use. In that of server 0.
+  /// The training has ended, and the backups of all servers are about to be removed: any that is
+  /// still there is of no more use. In that of server 0.
   bool has_ended = false;
   std::uint64_t fit = 0;  ///< number of the fit that is served; 0: none yet
   /// For each rank: where its training goes on, in a form that only workers read. Empty for a rank
@@ -60,7 +60,7 @@ class PsBackup {
   void copy(const ShardKeeper& keeper, const PsProgress& progress);
   /// Whether that worked. A failure is a warning: the older file is unharmed.
   bool write();
-  /// For a training that has come to its end: the next one begins anew.
+  /// For a training that has ended: the next one begins anew.
   void remove();
 
  private:

@@ -23,6 +23,7 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -108,11 +109,9 @@ inline void PsLink::connect(Clock::time_point until) {
   connection.emplace(std::move(socket), caller_.options.timeout);
   const auto says = [this](std::chrono::milliseconds limit) {
     return [this, limit](std::chrono::seconds silent) {
-      log_line(
-          concat({"worker ", caller_.rank, " waits for ", name(), ", which has been silent for ",
-                  silent.count(), " s; after ", duration_text(limit),
-                  limit == caller_.options.timeout ? " (ParameterServerOptions::timeout)" : "",
-                  " its connection counts as lost"}));
+      log_line(waits_for_silent(
+          caller_.rank, name(), silent, limit,
+          limit == caller_.options.timeout ? " (ParameterServerOptions::timeout)" : ""));
     };
   };
   connection->on_silence(says(std::min(caller_.options.timeout, PsConnection::limit_of_strangers)));
@@ -142,7 +141,7 @@ inline PsConnection::Head PsLink::reply(std::string_view operation,
     const auto head = connection->receive_head();
     if (head.kind == PsMessage::reply) return head;
     if (head.kind != PsMessage::waiting && head.kind != PsMessage::refusal)
-      throw ConnectionLost("answers what was not asked");
+      throw ConnectionLost(breaks_protocol("it answers what was not asked"));
     const std::string text = printable(connection->receive_text(head, 1 << 16), 2000);
     if (head.kind == PsMessage::refusal) {
       const ExitCode code = failure_code(static_cast<int>(head.number));
@@ -151,13 +150,11 @@ inline PsConnection::Head PsLink::reply(std::string_view operation,
           concat({operation, ": ", name(), " refuses worker ", caller_.rank, ": ", text}));
     }
     const auto now = Clock::now();
-    if (until && now >= *until)
-      fail(operation, begin,
-           concat({"waits in vain for ", text, "; are they started, with this cluster?"}));
+    if (until && now >= *until) fail(operation, begin, waits_in_vain(text));
     if (!reports.is_due(now)) continue;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begin).count();
-    log_line(concat({operation, ": worker ", caller_.rank, " has waited ", seconds, " s at ",
-                     name(), " for ", text}));
+    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
+    log_line(concat({operation, ": ",
+                     waits_since(concat({"worker ", caller_.rank, " at ", name()}), since, text)}));
   }
 }
 
@@ -190,13 +187,10 @@ inline void PsLink::converse(std::string_view operation, Send send, Receive rece
     const auto now = Clock::now();
     if (now + 2 * interval >= deadline)  // without time for an answer, it would not tell why
       fail(operation, begin,
-           is_trusted ? concat({why, ", and it has not come back for ",
-                                duration_text(caller_.options.startup_timeout),
-                                "; start it (again), with the backup_dir that it had"})
-                      : why,
+           is_trusted ? has_not_come_back(why, caller_.options.startup_timeout) : why,
            is_trusted ? address_ : std::string());  // one that TLS refuses is at work for others
     if (reports.is_due(now))
-      log_line(concat({operation, ": worker ", caller_.rank, " waits for ", name(), ": ", why}));
+      log_line(concat({operation, ": ", waits_for_it(caller_.rank, name(), why)}));
   }
 }
 

@@ -10,7 +10,6 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,12 +17,14 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
@@ -128,18 +129,16 @@ class PsConnection {
     on_silence_ = std::move(f);
   }
 
-  // TLS comes first, if there is any. Both throw PeerUntrusted as well.
-
-  /// For the side that has connected, to `peer`.
-  void call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer);
-  /// For the side that has accepted the connection: see denies().
-  void answer(const std::shared_ptr<const TlsContext>& tls);
-  /// What speaks against the other side being the worker of this rank; empty when nothing does.
-  [[nodiscard]] std::string denies(int rank) const {
-    return socket_.tls == nullptr ? std::string() : socket_.tls->denies(rank);
+  /// TLS comes first, if there is any: for the side that has connected to `peer`, or for the one
+  /// that has accepted the connection.
+  void use(const std::shared_ptr<const TlsContext>& tls, std::optional<TlsIdentity> peer = {}) {
+    const int socket = socket_.socket.get();
+    socket_.tls = peer ? TlsSession::call(tls, socket, *peer) : TlsSession::answer(tls, socket);
   }
+  [[nodiscard]] std::string denies(int rank) const { return socket_.denies(rank); }
 
-  /// Then both sides prove that they know the secret. `us`: this process, as messages call it.
+  /// Both sides prove that they know the secret. `us`: this process, as messages call it. Throws
+  /// PeerUntrusted as well.
   [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us);
 
   /// A deadline for all calls that follow, until the other side has shown who it is: a stranger may
@@ -165,7 +164,6 @@ class PsConnection {
   static void expect(const Head& head, std::uint64_t size);
 
  private:
-  void secure(std::unique_ptr<TlsSession> session);
   void send_all(std::span<const std::byte> bytes);
   void receive_all(std::span<std::byte> bytes);
   [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes);
@@ -223,45 +221,27 @@ inline bool PsConnection::has_ended() const noexcept {
   return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-// --- TLS -----------------------------------------------------------------------------------------
-
-inline void PsConnection::call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer) {
-  if (tls != nullptr) secure(TlsSession::call(tls, socket_.socket.get(), peer));
-}
-
-inline void PsConnection::answer(const std::shared_ptr<const TlsContext>& tls) {
-  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.socket.get()));
-}
-
-inline void PsConnection::secure(std::unique_ptr<TlsSession> session) {
-  socket_.tls = std::move(session);
-  for (auto state = socket_.advance(); state != TlsSession::State::established;
-       state = socket_.advance()) {
-    if (state == TlsSession::State::failed) fail("closed the connection in the TLS handshake");
-    wait(state == TlsSession::State::wants_read ? POLLIN : POLLOUT);
-  }
-  socket_.tls->expect_long_messages();
-}
-
 inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) {
-  std::array<char, 4096> chunk;
-  for (;;) {
-    send_all(std::as_bytes(std::span(handshake.out())));
-    handshake.sent(handshake.out().size());
-    if (handshake.outcome() != Handshake::Outcome::open) break;
-    const std::size_t n = receive_some(
-        std::as_writable_bytes(std::span(chunk).first(std::min(chunk.size(), handshake.wanted()))));
-    handshake.take({chunk.data(), n});
+  using Opening = SecureStream::Opening;
+  const SecureStream stream = socket_.stream();
+  for (auto opening = stream.open(handshake); opening != Opening::over;
+       opening = stream.open(handshake)) {
+    has_received_ = has_received_ || handshake.has_heard();
+    if (opening == Opening::ended)
+      fail(errno != 0                                ? std::strerror(errno)
+           : stream.tls != nullptr && !has_received_ ? closes_tls_handshake
+                                                     : closed_the_connection);
+    wait((stream.events(!handshake.out().empty()) & POLLOUT) != 0 ? POLLOUT : POLLIN);
   }
   has_heard_ = true;
+  if (stream.tls != nullptr) stream.tls->expect_long_messages();
   if (handshake.is_trusted()) return handshake.seal();
-  (void)socket_.receive(chunk.data(), chunk.size());  // unread, it would cut the other side off
+  std::array<char, 4096> rest;
+  (void)stream.receive(rest.data(), rest.size());  // unread, it would cut the other side off
   std::string problem = handshake.problem();
   if (problem == speaks_tls_only)
-    problem = concat({"speaks TLS only, and this process does without",
-                      TlsSettings{.with_servers = true}.remedy()});
-  if (problem.empty())
-    throw ConnectionLost("speaks another protocol: another program has the port");
+    problem = process_speaks_tls_only(TlsSettings{.with_servers = true}.remedy());
+  if (problem.empty()) throw ConnectionLost(is_another_program);
   if (const auto at = problem.find("this worker"); at != std::string::npos)
     problem.replace(at, 11, concat({"this ", us}));
   throw PeerUntrusted(problem);
@@ -271,8 +251,7 @@ inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) 
 inline void PsConnection::fail(const char* what) const {
   if (socket_.tls == nullptr || socket_.tls->problem().empty()) throw ConnectionLost(what);
   if (!has_heard_) throw PeerUntrusted(socket_.tls->problem());
-  throw ConnectionLost(
-      "sends what TLS refuses: it was changed on the way, or another process has sent it");
+  throw ConnectionLost(tls_refuses);
 }
 
 // Why the other side has closed the connection may still be there to read.
@@ -296,21 +275,21 @@ inline void PsConnection::wait(short events) {
     silent += report_interval;
   }
   if (poll_until(ready, end)) return;
-  if (end == until_ && has_received_) throw PeerSilent("has not shown in time who it is");
+  if (end == until_ && has_received_) throw PeerSilent(did_not_say_who);
   const auto waited = std::chrono::ceil<std::chrono::seconds>(end - begin);
-  throw PeerSilent(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
-                           duration_text(end == until_ ? waited : timeout_)}));
+  throw PeerSilent(gave_nothing(events == POLLIN, end == until_ ? waited : timeout_));
 }
 
 inline void PsConnection::send_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = socket_.send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    const ssize_t n =
+        socket_.stream().send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       wait(POLLOUT);
     else
-      fail_to_send(n == 0 ? "closed the connection" : std::strerror(errno));
+      fail_to_send(n == 0 ? closed_the_connection : std::strerror(errno));
   }
 }
 
@@ -338,10 +317,10 @@ inline void PsConnection::receive_all(std::span<std::byte> bytes) {
 
 inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
   for (;;) {
-    const ssize_t n = socket_.receive(bytes.data(), bytes.size());
+    const ssize_t n = socket_.stream().receive(bytes.data(), bytes.size());
     has_received_ = has_received_ || n > 0;
     if (n > 0) return static_cast<std::size_t>(n);
-    if (n == 0) fail("closed the connection");
+    if (n == 0) fail(closed_the_connection);
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
     wait(POLLIN);
   }
@@ -350,8 +329,7 @@ inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
 inline PsConnection::Head PsConnection::receive_head() {
   std::array<std::byte, 24> head{};
   receive_all(head);
-  if (get_number<4>(head.data()) != ps_mark)
-    throw ConnectionLost("speaks another protocol: another program has the port");
+  if (get_number<4>(head.data()) != ps_mark) throw ConnectionLost(is_another_program);
   return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
           .number = get_number<8>(head.data() + 8),
           .size = get_number<8>(head.data() + 16)};
@@ -359,17 +337,14 @@ inline PsConnection::Head PsConnection::receive_head() {
 
 inline std::string PsConnection::receive_text(const Head& head, std::size_t longest) {
   if (head.size > longest)
-    throw ConnectionLost(
-        concat({"sends a text of ", head.size, " bytes, at most ", longest, " are expected"}));
+    throw ConnectionLost(sends_other_size(head.size, concat({"at most ", longest})));
   std::string text(head.size, '\0');
   receive(std::as_writable_bytes(std::span(text)));
   return text;
 }
 
 inline void PsConnection::expect(const Head& head, std::uint64_t size) {
-  if (head.size != size)
-    throw ConnectionLost(concat({"sends ", head.size, " bytes where ", size,
-                                 " are expected: do all run the same program?"}));
+  if (head.size != size) throw ConnectionLost(sends_other_size(head.size, size));
 }
 
 // --- the beginning of a conversation -------------------------------------------------------------
@@ -385,15 +360,11 @@ inline std::string PsClaim::text() const {
 inline PsClaim PsClaim::read(std::string_view message) {
   const auto fields = fields_of(message);
   PsClaim claim;
-  const auto number = [&](std::size_t field, auto& value) {
-    const std::string& text = fields[field];
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-  };
-  if (fields.size() != 7 || !number(0, claim.rank) || !number(1, claim.workers) ||
-      !number(2, claim.server) || !number(3, claim.servers) || !number(4, claim.max_staleness) ||
-      !number(5, claim.process) || fields[6] != ps_byte_order)
-    throw ConnectionLost("makes no valid claim");
+  if (fields.size() != 7 || !read_number(fields[0], claim.rank) ||
+      !read_number(fields[1], claim.workers) || !read_number(fields[2], claim.server) ||
+      !read_number(fields[3], claim.servers) || !read_number(fields[4], claim.max_staleness) ||
+      !read_number(fields[5], claim.process) || fields[6] != ps_byte_order)
+    throw ConnectionLost(claims_nonsense);
   return claim;
 }
 
@@ -402,12 +373,11 @@ inline constexpr std::string_view ps_kind = "parameter servers";
 inline constexpr std::string_view ps_claims = "worker's claim";
 
 inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
-  connection.answer(trust.tls);
+  connection.use(trust.tls);
   const Seal seal =
       connection.shake_hands(Handshake::callee(Hello::of_talk(ps_kind), trust.secret), "server");
   const auto head = connection.receive_head();
-  if (head.kind != PsMessage::claim)
-    throw ConnectionLost("does not begin as a process of this cluster does");
+  if (head.kind != PsMessage::claim) throw ConnectionLost(claims_nonsense);
   const auto claim = seal.opened(ps_claims, connection.receive_text(head, 4096));
   if (!claim) throw PeerUntrusted(cannot_prove);
   PsClaim place = PsClaim::read(*claim);
@@ -421,7 +391,7 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
 }
 
 inline void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim) {
-  connection.call(trust.tls, TlsIdentity::parameter_server(claim.server));
+  connection.use(trust.tls, TlsIdentity::parameter_server(claim.server));
   const Seal seal = [&] {
     try {
       return connection.shake_hands(
@@ -447,7 +417,7 @@ struct PsBeginning {
 /// and what was given. Throws ConnectionLost when there is no number.
 [[nodiscard]] inline PsBeginning parse_beginning(std::string_view text) {
   std::array<std::byte, 8> number{};
-  if (text.size() < number.size()) throw ConnectionLost("begins no fit");
+  if (text.size() < number.size()) throw ConnectionLost(breaks_protocol("it begins no fit"));
   std::memcpy(number.data(), text.data(), number.size());
   PsBeginning beginning;
   unpack_numbers(number, beginning.fit);

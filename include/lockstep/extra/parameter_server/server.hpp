@@ -183,7 +183,8 @@ inline void ParameterServer::end(PsConnection& connection, PsMember& member) {
   bool is_known = false;
   {
     Lock lock(members_.mutex);
-    if (members_.rank_of(member) != 0) throw ConnectionLost("ends what is the chief's");
+    if (members_.rank_of(member) != 0)
+      throw ConnectionLost(breaks_protocol("it ends what is the chief's"));
     member.is_training = member.pulls = false;
     members_.wait(lock, connection, member, [&] {
       return std::ranges::none_of(members_.list,
@@ -216,13 +217,9 @@ inline bool ParameterServer::is_over() {
     return true;
   }
   if (alone > options_.startup_timeout)
-    throw CollectiveError(
-        {.operation = "serving parameters",
-         .seconds = std::chrono::duration<double>(alone).count(),
-         .reason = concat({"parameter server ", place_.index, " (", place_.address,
-                           ") waits for workers, and none has been connected for ",
-                           duration_text(options_.startup_timeout),
-                           "; are they started, with this server in their TF_CONFIG?"})});
+    throw CollectiveError({.operation = "serving parameters",
+                           .seconds = std::chrono::duration<double>(alone).count(),
+                           .reason = place_.name() + no_worker_came(options_.startup_timeout)});
   return false;
 }
 
@@ -311,9 +308,7 @@ inline void ParameterServer::converse(PsConnection& connection, Conversation& co
   } catch (const PeerUntrusted& untrusted) {
     name_stranger(conversation.host, untrusted.what());
   } catch (const WorkerRefused& refused) {
-    place_.say(concat({"worker ", rank, " is turned away: ", refused.what(),
-                       "; the server waits for those that it can serve"}),
-               LogLevel::warning);
+    place_.say(is_turned_away(rank, refused.what()), LogLevel::warning);
     if (member != nullptr) leave(*member, std::nullopt);
   } catch (const PeerSilent& silent) {
     if (member == nullptr) return;
@@ -322,7 +317,7 @@ inline void ParameterServer::converse(PsConnection& connection, Conversation& co
   } catch (const ConnectionLost& lost) {
     if (member != nullptr) leave(*member, lost.what());
   } catch (const ConfigurationError&) {  // a refusal, of one that should ask
-    if (member != nullptr) leave(*member, "breaks the protocol");
+    if (member != nullptr) leave(*member, breaks_protocol("it sent a refusal"));
   } catch (...) {
     if (member != nullptr) leave(*member, "the server fails");
     throw;
@@ -357,9 +352,7 @@ inline void ParameterServer::leave(PsMember& member, std::optional<std::string_v
   const Lock lock(members_.mutex);
   member.connection = nullptr;
   if (why && !member.has_left && !members_.is_stopping)
-    place_.say(concat({"worker ", members_.rank_of(member), " is lost: ", *why,
-                       "; the others go on, and it may come back"}),
-               LogLevel::warning);
+    place_.say(is_lost(members_.rank_of(member), *why), LogLevel::warning);
   member.is_training = member.is_waiting = member.has_sent = member.pulls = false;
   fits_.end_round_if_complete();
   members_.changed.notify_all();
@@ -380,7 +373,7 @@ inline void ParameterServer::answer(PsConnection& connection, PsMember& member) 
       PsConnection::expect(head, 0);
       end(connection, member);
     } else if (!fits_.answer(connection, member, head)) {
-      throw ConnectionLost("asks for what a parameter server does not know");
+      throw ConnectionLost(breaks_protocol("it asks for what a server does not know"));
     }
   }
 }

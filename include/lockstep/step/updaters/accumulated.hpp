@@ -19,9 +19,8 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Sums gradients over a window of steps, each rank its own; in the last step of the window they go
-/// the way of another route, together: one reduction for each update. The other steps reduce their
-/// status alone.
+/// Each rank sums its gradients over a window of steps; in the last one another route reduces the
+/// sums, so that there is one reduction for each update. The other steps reduce only their status.
 ///
 /// Where training may stop within a window (carry), the ranks' sums become one sum, in Variables,
 /// which rank 0 adds to its gradients in the last step of the window. So a window goes on over the
@@ -47,7 +46,7 @@ class AccumulatedUpdater final : public Updater<T> {
       empty();
       rows_ = parts_.variables.accumulated_rows;
     }
-    if (step.is_first) {  // the window before may have ended without an update
+    if (step.is_first) {  // the last window may have ended without an update
       empty();
       rows_ = 0;
     }

@@ -21,7 +21,8 @@ std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
   const bool needs_all = parts.variables.needs_all_gradients();
   if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);
   if (collective.can().scatter && !needs_all) return std::make_unique<ThreadsUpdater<T>>(parts);
-  const bool updates_for_all = can_update_for_all(parts.program, parts.replica);
+  const bool updates_for_all = !parts.variables.shares().has_gradients() &&
+                               can_update_for_all(parts.program, parts.replica);
   if (parts.variables.shares_updates() && !updates_for_all)
     return std::make_unique<ShardedUpdater<T>>(parts);
   if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);
@@ -37,9 +38,6 @@ std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
   return std::make_unique<AccumulatedUpdater<T>>(parts, std::move(route));
 }
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 LOCKSTEP_INSTANCE(
     std::unique_ptr<Updater<LOCKSTEP_REAL>> choose_updater(const Parts<LOCKSTEP_REAL>&));
 }}}  // namespace lockstep::detail

@@ -22,10 +22,10 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Each rank updates its parameters, and calls no collective, until a step ends the round.
-/// Then the ranks sum how far each has come from where all began, and go on from there together:
-/// see Synchronization, which has the formulas. The status is added up over the round. The
-/// variables of `parts` are this rank's alone.
+/// Each rank updates its parameters, and calls no collective, until a step ends the round. Then the
+/// ranks sum how far each has moved since the round began, and go on together from there: the
+/// formulas are at Synchronization. The status is summed over the round. The variables of `parts`
+/// are this rank's alone.
 template <class T>
 class RoundsUpdater final : public Updater<T> {
   using Base = Updater<T>;
@@ -128,7 +128,7 @@ class RoundsUpdater final : public Updater<T> {
         static_cast<const T*>(parts_.variables.parameters().values().data()));
   }
 
-  // `factor` makes a mean of the sum of all ranks.
+  // `factor` turns the sum of all ranks into a mean.
   void update(std::span<const T> moved, T factor) const {
     const TraceSpan span(step_.trace, TracePart::optimizer);
     const Synchronization& outer = parts_.variables.synchronization();
@@ -180,7 +180,7 @@ class RoundsUpdater final : public Updater<T> {
   StatusBlock round_;
   std::vector<Done> ranks_;
   Done mine_;
-  std::int64_t alone_steps_ = 0;  // since the ranks last met, also one without data
+  std::int64_t alone_steps_ = 0;  // since the ranks last met, including steps without data
   std::optional<std::int64_t> missed_;
   UpdateStep step_;
 };

@@ -10,6 +10,7 @@
 
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/text.hpp"
@@ -21,9 +22,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Blocks, where the collective can scatter them, a worker needs no gradients but those of its own
-/// elements, and there are enough blocks to be fair. Else one range for each worker, cut between
-/// variables where the optimizer updates whole ones. The same on all ranks.
+/// Blocks, if the collective can scatter them, a worker needs only the gradients of its elements,
+/// and there are enough blocks to be fair. Otherwise one range for each worker, cut between
+/// variables if the optimizer updates whole ones. The same on all ranks.
 template <class T>
 [[nodiscard]] UpdateShares update_shares_of(const Variables<T>& variables, AnyReplica& replica) {
   const std::size_t elements = variables.parameters().values().size();
@@ -68,7 +69,7 @@ template <class T>
   return shares;
 }
 
-/// Each worker updates its share of the parameters, and has the slots of no other ones: ZeRO's
+/// Each worker updates its share of the parameters, and has the slots of this share alone: ZeRO's
 /// first stage (Rajbhandari et al., 2020), or the sharding of Xu et al., "Automatic cross-replica
 /// sharding of weight update in data-parallel training", 2020. The replicas of a worker divide its
 /// share.
@@ -81,6 +82,10 @@ template <class T>
 /// of the other routes, but for a clip by global_clipnorm over blocks: then each worker sums the
 /// squares of its share, and these sums are added, which may change the last bit of the norm. It is
 /// the same on all ranks.
+///
+/// Where the shares have gradients (UpdateShares::has_gradients; ZeRO's second stage), each range
+/// is reduced when it is ready in any case, at once or beside backward, and what is another
+/// worker's of the sums is given back to the system.
 template <class T>
 class ShardedUpdater final : public Updater<T> {
   using Base = Updater<T>;
@@ -90,11 +95,12 @@ class ShardedUpdater final : public Updater<T> {
   explicit ShardedUpdater(const Parts<T>& parts)
       : Base(parts),
         ranges_(parts.workspace.gradients().values().size(), parts.replica.collective().size()),
-        is_early_(parts.variables.shares().is_of_blocks() &&
-                  parts.replica.collective().can().shard_early &&
-                  parts.replica.collective().overlap() == Overlap::on && !ranges_.empty()),
+        has_gradients_(parts.variables.shares().has_gradients()),
+        is_early_(can_be_early(parts) && !ranges_.empty()),
         name_(concat({parts.variables.shares().is_of_blocks() ? "reduce-scatter" : "all-reduce",
-                      is_early_ ? ", overlapped with backward, " : ", ",
+                      is_early_        ? ", overlapped with backward, "
+                      : has_gradients_ ? ", in ranges during backward, "
+                                       : ", ",
                       "then each worker updates a share; optimizer slots: ",
                       slot_bytes(parts.variables.shares().size(parts.variables.worker())) / 1000,
                       " kB of ", slot_bytes(parts.variables.parameters().values().size()) / 1000,
@@ -105,12 +111,17 @@ class ShardedUpdater final : public Updater<T> {
   typename Base::Progress begin(const UpdateStep& step) override {
     step_ = step;
     ranges_.begin_step();
-    return is_early_ ? Base::Progress::gradients : Base::Progress::none;
+    begun_ = waits_from_ = 0;
+    return (is_early_ || has_gradients_) && !ranges_.empty() ? Base::Progress::gradients
+                                                             : Base::Progress::none;
   }
   void ready(std::size_t count) override {
-    if (!is_early_) return;
+    if (!is_early_ && !has_gradients_) return;
     ranges_.ready(count, [this](std::size_t begin, std::size_t size) {
-      parts_.replica.collective().reduce_scatter_blocks_async(gradients().subspan(begin, size));
+      if (has_gradients_) release_reduced();
+      reduce_range(gradients().subspan(begin, size));
+      begun_ = begin + size;
+      if (!is_early_) release_reduced();
     });
   }
 
@@ -143,17 +154,61 @@ class ShardedUpdater final : public Updater<T> {
   [[nodiscard]] std::span<T> parameters() const { return parts_.variables.parameters().values(); }
   [[nodiscard]] bool is_of_blocks() const { return parts_.variables.shares().is_of_blocks(); }
 
+  // A range can be reduced beside backward: blocks always by another operation than whole arrays.
+  [[nodiscard]] static bool can_be_early(const Parts<T>& parts) {
+    const AnyCollective& collective = parts.replica.collective();
+    if (collective.overlap() != Overlap::on) return false;
+    return parts.variables.shares().is_of_blocks()
+               ? collective.can().shard_early
+               : parts.variables.shares().has_gradients() && collective.can().overlap;
+  }
+
+  void reduce_range(std::span<T> values) {
+    auto& collective = parts_.replica.collective();
+    if (is_of_blocks())
+      is_early_ ? collective.reduce_scatter_blocks_async(values)
+                : collective.reduce_scatter_blocks(values);
+    else if (is_early_)
+      collective.all_reduce_async(values);
+    else
+      collective.all_reduce(std::span<double>(), values);
+  }
+
+  // Gives back what others update of the ranges that have been reduced.
+  void release_reduced() {
+    if (waits_from_ == begun_) return;
+    if (is_early_) parts_.replica.collective().wait();
+    std::size_t end = begun_;
+    if (parts_.variables.clips_by_norm() && !is_of_blocks())  // the norms of all gradients
+      end = parts_.variables.norms().compute_between(
+          std::span<const T>(gradients()), waits_from_, end,
+          static_cast<std::size_t>(parts_.replica.local_rank()),
+          static_cast<std::size_t>(parts_.replica.local_size()));
+    release(waits_from_, end - waits_from_);
+    waits_from_ = end;
+  }
+  void release(std::size_t begin, std::size_t size) {
+    parts_.variables.shares().each_other(
+        parts_.variables.worker(), begin, size, [this](std::size_t first, std::size_t count) {
+          const auto bytes = std::as_writable_bytes(gradients().subspan(first, count));
+          release_pages(bytes.data(), bytes.size());
+        });
+  }
+
   // Status and gradients of all ranks. Returns whether there is an update to make.
   bool reduce() {
     auto& workspace = parts_.workspace;
     auto& collective = parts_.replica.collective();
-    collective.all_reduce(workspace.pack_status(),
-                          is_of_blocks() ? gradients().first(0) : gradients());
+    if (has_gradients_) ready(gradients().size());  // (a loop of one's own has not said so before)
+    const std::span<T> left = gradients().subspan(ranges_.begun());
+    collective.all_reduce(workspace.pack_status(), is_of_blocks() ? left.first(0) : left);
     workspace.take_status(collective.size());
     const bool makes_update = step_.makes_update(workspace.status().values());
     if (is_of_blocks())  // also without an update, so that the wire's residuals go on as ever
-      collective.reduce_scatter_blocks(gradients().subspan(ranges_.begun()));
+      collective.reduce_scatter_blocks(left);
     if (is_early_) collective.wait();
+    begun_ = gradients().size();
+    if (has_gradients_) release_reduced();
     return makes_update;
   }
 
@@ -172,7 +227,7 @@ class ShardedUpdater final : public Updater<T> {
       });
       replica.collective().all_reduce(std::span<double>(&squares, 1), ReduceOp::sum);
       if (replica.local_rank() == 0) norms.set_squares(squares);
-    } else {
+    } else if (!has_gradients_) {
       norms.compute_part(std::span<const T>(gradients()),
                          static_cast<std::size_t>(replica.local_rank()),
                          static_cast<std::size_t>(replica.local_size()));
@@ -205,6 +260,7 @@ class ShardedUpdater final : public Updater<T> {
               std::as_writable_bytes(
                   (leader ? parameters() : gradients()).subspan(piece.begin, piece.size)),
               worker * replica.local_size());
+      if (has_gradients_ && !leader) release(0, gradients().size());
     }
     if (!parts_.variables.has_averages()) return;
     replica.team_barrier();
@@ -215,8 +271,11 @@ class ShardedUpdater final : public Updater<T> {
   }
 
   EarlyRanges ranges_;
+  const bool has_gradients_;
   const bool is_early_;
   const std::string name_;
+  std::size_t begun_ = 0;       // elements whose reduction has begun
+  std::size_t waits_from_ = 0;  // from here to there, what is others' has not been given back
   UpdateStep step_;
 };
 

@@ -65,8 +65,8 @@ class ListeningPort final : public ControlResident {
     watched.push_back({is_open ? listener_.get() : -1, POLLIN, 0});
     auto due = is_open ? Clock::time_point::max() : closed_until_;
     for (const Guest& guest : guests_) {
-      watched.push_back(
-          {guest.socket.socket.get(), guest.socket.events(!guest.handshake.out().empty()), 0});
+      watched.push_back({guest.socket.socket.get(),
+                         guest.socket.stream().events(!guest.handshake.out().empty()), 0});
       due = std::min(due, guest.leaves);
     }
     return due;
@@ -104,7 +104,7 @@ class ListeningPort final : public ControlResident {
           (void)answer(guests_.front());
           guests_.erase(guests_.begin());
         }
-        auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
+        auto tls = TlsSession::answer(tls_, socket.get());
         guests_.push_back({{std::move(socket), std::move(tls)},
                            now + stay,
                            Handshake::callee_at_work(mine_, secret_)});
@@ -127,24 +127,7 @@ class ListeningPort final : public ControlResident {
   // Returns false when the guest's time is over.
   static bool talk(Guest& guest) noexcept {
     try {
-      const TlsSession::State state = guest.socket.advance();
-      if (state != TlsSession::State::established) return state != TlsSession::State::failed;
-      Handshake& handshake = guest.handshake;
-      std::array<char, 4096> chunk;
-      for (;;) {
-        while (!handshake.out().empty()) {
-          const ssize_t n = guest.socket.send(handshake.out());
-          if (n == 0) return false;
-          if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-          handshake.sent(static_cast<std::size_t>(n));
-        }
-        if (handshake.outcome() != Handshake::Outcome::open) return false;
-        const ssize_t n =
-            guest.socket.receive(chunk.data(), std::min(chunk.size(), handshake.wanted()));
-        if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-        if (n == 0) return false;
-        handshake.take({chunk.data(), static_cast<std::size_t>(n)});
-      }
+      return guest.socket.stream().open(guest.handshake) == SecureStream::Opening::goes_on;
     } catch (...) {
       return false;
     }
@@ -191,8 +174,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     configure(socket);
     handshake.emplace(std::move(callee));
     limit_handshake();
-    if (owner_.tls != nullptr) socket.tls = TlsSession::answer(owner_.tls, socket.native_handle());
-    secure({});
+    socket.tls = TlsSession::answer(owner_.tls, socket.native_handle());
+    shake_hands({});
   }
 
   /// Connects after a while, and begins the handshake that `greet` makes.
@@ -297,7 +280,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       socket.tls =
           TlsSession::call(owner_.tls, socket.native_handle(), worker_of(owner_.workers, peer));
     }
-    secure({});
+    shake_hands({});
   }
 
   // "Connection refused" stands in the middle of a sentence.
@@ -326,52 +309,27 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       fail(problem_);
   }
 
-  // TLS, if connections have it, comes before the first word.
-  void secure(ErrorCode) {
-    if (socket.tls == nullptr) return pump({});
-    switch (socket.tls->advance()) {
-      case TlsSession::State::established:
-        return pump({});
-      case TlsSession::State::wants_read:
-        return socket.async_wait(TcpSocket::wait_read, then(&TcpConnection::secure));
-      case TlsSession::State::wants_write:
-        return socket.async_wait(TcpSocket::wait_write, then(&TcpConnection::secure));
-      case TlsSession::State::failed:
-        return fail(socket.problem(closes_in_tls_handshake));
+  void shake_hands(ErrorCode) {
+    const SecureStream stream{socket.native_handle(), socket.tls.get()};
+    switch (stream.open(*handshake)) {
+      case SecureStream::Opening::goes_on:
+        return socket.async_wait((stream.events(!handshake->out().empty()) & POLLOUT) != 0
+                                     ? TcpSocket::wait_write
+                                     : TcpSocket::wait_read,
+                                 then(&TcpConnection::shake_hands));
+      case SecureStream::Opening::ended:
+        return fail(
+            socket.problem(socket.tls != nullptr && socket.tls->state() == TlsSession::State::failed
+                               ? closes_in_tls_handshake
+                           : handshake->out().empty() ? closes_in_handshake
+                                                      : closes_at_once));
+      case SecureStream::Opening::over:
+        break;
     }
-  }
-
-  // Sends what is to be sent and reads what the handshake waits for, as far as both go without
-  // waiting.
-  void pump(ErrorCode error) {
-    std::array<char, 4096> chunk;
-    for (;;) {
-      while (!handshake->out().empty()) {
-        handshake->sent(socket.write_some(asio::buffer(handshake->out()), error));
-        if (error == asio::error::would_block) return pump_later(TcpSocket::wait_write);
-        if (error) return fail_to_write();
-      }
-      if (is_refused()) {
-        timer.expires_after(verdict_timeout);
-        timer.async_wait(then(&TcpConnection::out_of_time));
-        return hear_verdict({});
-      }
-      if (handshake->outcome() != Handshake::Outcome::open)
-        return owner_.concluded(shared_from_this());
-      const std::size_t n = socket.read_some(
-          asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
-      if (error == asio::error::would_block) return pump_later(TcpSocket::wait_read);
-      if (error) return fail(socket.problem(closes_in_handshake));
-      handshake->take({chunk.data(), n});
-    }
-  }
-
-  // With TLS, why the peer has closed the connection may still be there to read.
-  void fail_to_write() {
-    char byte = 0;
-    ErrorCode ignored;
-    if (socket.tls != nullptr) socket.read_some(asio::buffer(&byte, 1), ignored);
-    fail(socket.problem(closes_at_once));
+    if (!is_refused()) return owner_.concluded(shared_from_this());
+    timer.expires_after(verdict_timeout);
+    timer.async_wait(then(&TcpConnection::out_of_time));
+    hear_verdict({});
   }
 
   [[nodiscard]] bool is_refused() const {
@@ -391,10 +349,6 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       if (message && !verdict) break;
     }
     owner_.concluded(shared_from_this());
-  }
-
-  void pump_later(TcpSocket::wait_type what) {
-    socket.async_wait(what, then(&TcpConnection::pump));
   }
 
   Resolver resolver_;

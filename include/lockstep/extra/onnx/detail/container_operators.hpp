@@ -26,8 +26,10 @@
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/shared.hpp"
 #include "lockstep/network/tied_head.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -475,10 +477,15 @@ struct OnnxOperator<Bidirectional<L, Merge>> {
   }
 };
 
+template <class L>
+inline constexpr bool holds_layers = requires { L::layer_count; };
+template <class... Layers>
+inline constexpr bool holds_layers<Recompute<Layers...>> = true;
+
 /// A layer, as a container has it: of a sequence it is given all, or each token by itself.
 template <class In, class L>
 void write_layer(OnnxGraph& graph) {
-  if constexpr (requires { L::layer_count; }) {
+  if constexpr (holds_layers<L>) {
     OnnxOperator<L>::template write<In>(graph);
   } else {
     const std::string mask = graph.mask();
@@ -513,6 +520,8 @@ struct OnnxOperator<Sequential<Layers...>> {
     write_layers<In, Layers...>(graph);
   }
 };
+template <class... Layers>
+struct OnnxOperator<Recompute<Layers...>> : OnnxOperator<Sequential<Layers...>> {};
 template <std::size_t Times, class L>
 struct OnnxOperator<Repeat<Times, L>> {
   template <class In>
@@ -521,33 +530,34 @@ struct OnnxOperator<Repeat<Times, L>> {
   }
 };
 
-/// The layers beside each other.
-template <class In, class... Branches>
-void write_branches(OnnxGraph& graph, std::string_view op, double factor) {
-  OnnxBranches branches(graph);
-  const auto write_branch = [&]<class Branch>(std::type_identity<Branch>) {
-    branches.begin();
-    write_layer<In, Branch>(graph);
-    graph.to_sequences(OutputShape<Branch, In>::Type::extents);
-    branches.end();
-  };
-  (write_branch(std::type_identity<Branches>{}), ...);
-  branches.merge(op, factor);
+/// A layer beside others.
+template <class In, class Branch>
+void write_branch(OnnxGraph& graph, OnnxBranches& branches) {
+  branches.begin();
+  write_layer<In, Branch>(graph);
+  graph.to_sequences(OutputShape<Branch, In>::Type::extents);
+  branches.end();
+}
+template <class Merge>
+void merge_branches(OnnxBranches& branches, std::size_t count) {
+  if constexpr (std::is_same_v<Merge, Add>)
+    branches.merge("Add", 1);
+  else if constexpr (std::is_same_v<Merge, Average>)
+    branches.merge("Add", 1.0 / static_cast<double>(count));
+  else if constexpr (std::is_same_v<Merge, Multiply>)
+    branches.merge("Mul", 1);
+  else if constexpr (std::is_same_v<Merge, Concatenate>)
+    branches.merge("Concat", 1);
+  else
+    static_assert(!sizeof(Merge), "lockstep: export_onnx knows no ONNX operator for this merge");
 }
 template <class Merge, class... Branches>
 struct OnnxOperator<Parallel<Merge, Branches...>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    constexpr double mean =
-        std::is_same_v<Merge, Average> ? 1.0 / static_cast<double>(sizeof...(Branches)) : 1.0;
-    if constexpr (std::is_same_v<Merge, Add> || std::is_same_v<Merge, Average>)
-      write_branches<In, Branches...>(graph, "Add", mean);
-    else if constexpr (std::is_same_v<Merge, Multiply>)
-      write_branches<In, Branches...>(graph, "Mul", 1);
-    else if constexpr (std::is_same_v<Merge, Concatenate>)
-      write_branches<In, Branches...>(graph, "Concat", 1);
-    else
-      static_assert(!sizeof(Merge), "lockstep: export_onnx knows no ONNX operator for this merge");
+    OnnxBranches branches(graph);
+    (write_branch<In, Branches>(graph, branches), ...);
+    merge_branches<Merge>(branches, sizeof...(Branches));
   }
 };
 template <class... Layers>
@@ -555,9 +565,29 @@ struct OnnxOperator<Residual<Layers...>> {
   template <class In>
   static void write(OnnxGraph& graph) {
     if constexpr (sizeof...(Layers) == 2 && (is_sequential<Layers> && ...))
-      write_branches<In, Layers...>(graph, "Add", 1);
+      OnnxOperator<Parallel<Add, Layers...>>::template write<In>(graph);
     else
-      write_branches<In, Identity, Sequential<Layers...>>(graph, "Add", 1);
+      OnnxOperator<Parallel<Add, Identity, Sequential<Layers...>>>::template write<In>(graph);
+  }
+};
+template <class Merge, class L, class... Parts>
+struct OnnxOperator<Shared<Merge, L, Parts...>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    OnnxBranches branches(graph);
+    SharedCursors cursors = shared_cursors<In, Parts...>(graph);
+    const auto write_use = [&]<class Part>(std::type_identity<Part>) {
+      branches.begin();
+      cursors.begin_part(graph);
+      write_layer<In, Part>(graph);
+      cursors.begin_layer(graph);
+      using Input = typename OutputShape<Part, In>::Type;
+      write_layer<Input, L>(graph);
+      graph.to_sequences(OutputShape<L, Input>::Type::extents);
+      branches.end();
+    };
+    (write_use(std::type_identity<Parts>{}), ...);
+    merge_branches<Merge>(branches, sizeof...(Parts));
   }
 };
 

@@ -245,7 +245,8 @@ inline void PsFits::put(PsConnection& connection, PsMember& member,
   connection.receive(state);
   {
     Lock lock(members_.mutex);
-    if (members_.rank_of(member) != 0) throw ConnectionLost("gives a state that was not asked for");
+    if (members_.rank_of(member) != 0)
+      throw ConnectionLost(breaks_protocol("it gives a state that was not asked for"));
     if (progress_.fit == 0 || head.number != progress_.fit) refuse_restarted(lock, connection);
     if (!has_state_) {  // else the worker has not heard that it was taken
       keeper_.load(state);
@@ -343,7 +344,8 @@ inline void PsFits::receive_step(PsConnection& connection, PsMember& member,
   std::uint64_t stop_on_non_finite = 0, place = 0;
   unpack_numbers(numbers, member.learning_rate, stop_on_non_finite, place);
   member.stop_on_non_finite = stop_on_non_finite != 0;
-  if (place != head.size - least) throw ConnectionLost("sends a step of a wrong size");
+  if (place != head.size - least)
+    throw ConnectionLost(breaks_protocol("it sends a step of a wrong size"));
   member.place.resize(place);
   connection.receive(member.place);
   connection.receive(status);

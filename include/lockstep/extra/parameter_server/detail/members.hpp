@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
@@ -134,13 +135,9 @@ inline PsMember& PsMembers::take_place(Lock& lock, PsConnection& connection, con
   const bool is_other = member.process != claim.process;
   if (member.connection != nullptr && is_other && member.former_process == claim.process) {
     lock.unlock();
-    refuse_worker(connection,
-                  concat({"another process has taken the place of worker ", claim.rank,
-                          ", and this one had it before: start one process only for each task"}),
-                  ExitCode::usage);
+    refuse_worker(connection, place_was_taken(claim.rank), ExitCode::usage);
   }
-  if (member.connection != nullptr && is_other)
-    place_.say(concat({"another process takes the place of worker ", claim.rank}));
+  if (member.connection != nullptr && is_other) place_.say(takes_place(claim.rank));
   // The former process of this rank, or its former connection, whose end was not noticed.
   while (member.connection != nullptr) {
     if (is_stopping) throw ConnectionLost("the server ends");
@@ -200,7 +197,7 @@ inline void PsMembers::wait(Lock& lock, PsConnection& connection, PsMember& memb
     const std::string text = laggards();
     lock.unlock();
     const Relock relock{lock};
-    if (connection.has_ended()) throw ConnectionLost("closed the connection");
+    if (connection.has_ended()) throw ConnectionLost(closed_the_connection);
     connection.send(PsMessage::waiting, text);
   }
 }
@@ -233,10 +230,8 @@ inline void PsMembers::forget_laggards() {
   for (PsMember& member : list) {
     const bool is_awaited = !member.is_waiting && (member.is_training || member.pulls);
     if (!is_awaited || member.connection == nullptr) continue;
-    const std::string why =
-        concat({"lives, but has made no step for ", duration_text(options_.progress_limit()),
-                " while others wait"});
-    place_.say(concat({"worker ", rank_of(member), " ", why, ": it is left out"}));
+    const std::string why = made_no_step(options_.progress_limit());
+    place_.say(concat({"worker ", rank_of(member), " ", why, is_left_out}));
     accuse(member, why);
     member.connection->shut_down();
   }
