@@ -28,6 +28,7 @@
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/losses/regression.hpp"
+#include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -222,6 +223,19 @@ TEST_CASE("mixed precision: a layer of the program's own reads rounded variables
   Eigen::MatrixXf x(1, 1);
   x << 3 + 0x1p-8F;
   CHECK(model.predict(x)(0, 0) == 3);
+}
+
+TEST_CASE("mixed precision: the budget knows of rounded copies, and a Dense needs none") {
+  using Policy = ls::MixedBFloat16;
+  constexpr auto mlp = ls::budget<Mlp>(16, ls::SGD{}),
+                 mixed_mlp = ls::budget<Policy::Network<Mlp>>(16, ls::SGD{});
+  static_assert(mlp.memory == mixed_mlp.memory && mlp.flop == mixed_mlp.flop);
+  using Wide = ls::Sequential<ls::Input<8, 8, 16>, ls::Conv2D<4, 3>, ls::Flatten, ls::Dense<4>>;
+  constexpr auto wide = ls::budget<Wide>(16, ls::SGD{}),
+                 mixed_wide = ls::budget<Policy::Network<Wide>>(16, ls::SGD{});
+  constexpr std::size_t copies = 8 * 8 * 16 * 16 + 3 * 3 * 16 * 4 + 16;
+  CHECK(mixed_wide.memory > wide.memory);
+  CHECK(mixed_wide.memory <= wide.memory + sizeof(float) * copies);
 }
 
 TEST_CASE("mixed precision: a Dense and an Activation are one layer") {
