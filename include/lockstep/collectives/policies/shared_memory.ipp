@@ -202,9 +202,10 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   const auto slot = [this](int r) -> const Slot& { return homes_[r].slots[arrivals_ % 2]; };
   for (int r = 1; r < size(); ++r)
     if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
-      tcp_.fail({.reason = detail::are_out_of_step("workers", tcp_.name(0), to_string(slot(0).call),
-                                                   tcp_.name(r), to_string(slot(r).call)) +
-                           detail::equal_calls + tcp_.calls(),
+      tcp_.fail({.reason = concat(  // the slots first: calls() takes time, in which they change
+                     {detail::are_out_of_step("workers", tcp_.name(0), to_string(slot(0).call),
+                                              tcp_.name(r), to_string(slot(r).call)),
+                      detail::equal_calls, tcp_.calls()}),
                  .code = ExitCode::failure});
   find_arrays();
 }
