@@ -182,10 +182,10 @@ TEST_CASE("Shared: a name for each layer, once") {
               "shared/sequential/dense/bias", "shared/sequential/dense_1/kernel",
               "shared/sequential/dense_1/bias", "dense_1/kernel", "dense_1/bias"});
   CHECK(Stems::variable_names<ls::Shape<4>>() ==
-        Names{"shared/dense/kernel", "shared/dense/bias", "shared/sequential/dense/kernel",
+        Names{"shared/dense/kernel", "shared/dense/bias", "shared/dense_1/kernel",
+              "shared/dense_1/bias", "shared/sequential/dense/kernel",
               "shared/sequential/dense/bias", "shared/sequential/dense_1/kernel",
-              "shared/sequential/dense_1/bias", "shared/dense_1/kernel", "shared/dense_1/bias",
-              "dense/kernel", "dense/bias"});
+              "shared/sequential/dense_1/bias", "dense/kernel", "dense/bias"});
   CHECK(Net<ls::Add>::layer_names<ls::Shape<12>>().size() == Net<ls::Add>::layer_count);
 }
 
@@ -210,6 +210,6 @@ TEST_CASE("Shared: the outputs of each use are shown, at the layer's position") 
     positions.push_back(position);
     CHECK(y.samples() == 3);
   });
-  // Behind Input and Dense the slices stand at 2 to 4, the tower's layers at 5 and 6.
-  CHECK(positions == std::vector<std::size_t>{1, 2, 5, 6, 3, 5, 6, 4, 5, 6, 7});
+  // Behind Input and Dense the tower's layers stand at 2 and 3, the slices at 4 to 6.
+  CHECK(positions == std::vector<std::size_t>{1, 4, 2, 3, 5, 2, 3, 6, 2, 3, 7});
 }

@@ -24,7 +24,7 @@
 #include "lockstep/network/parallel.hpp"
 
 // A use is a branch of a Parallel: a part, then the layer. Each use is given the variables of all,
-// those of the parts first; its tables say which are its part's and which the layer's.
+// those of the layer first; its tables say which are its part's and which the layer's.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -40,8 +40,8 @@ struct SharedTables {
   static constexpr std::size_t layer_count = (layer_count_of<L>() + ... + layer_count_of<Parts>());
   template <class In>
   static constexpr std::array<LayerInfo, sizeof...(Parts) + 1> layers{
-      LayerAt<0, Parts, In>::info()...,
-      LayerAt<0, L, typename OutputShape<Part, In>::Type>::info()};
+      LayerAt<0, L, typename OutputShape<Part, In>::Type>::info(),
+      LayerAt<0, Parts, In>::info()...};
   template <class In>
   static constexpr Flop flop = flop_in_a_row(typename Chain<In>::List{});
 
@@ -58,8 +58,8 @@ struct SharedTables {
   template <class In>
   static constexpr auto places = [] {
     auto all = layer_places<Chain<In>::Steps::size>(typename Chain<In>::List{});
-    move_to<In>(all.front(), Number);
-    move_to<In>(all.back(), sizeof...(Parts));
+    move_to<In>(all.front(), 1 + Number);
+    move_to<In>(all.back(), 0);
     return all;
   }();
   template <class In, class T>
@@ -111,7 +111,7 @@ struct SharedUse : LayersInARow<SharedTables<Number, L, Parts...>> {
  private:
   template <class In>
   static constexpr std::span<const Variable> of_layer =
-      Tables::template layers<In>.back().variables;
+      Tables::template layers<In>.front().variables;
   template <class In>
   static constexpr std::size_t gradient_elements = [] {
     std::size_t elements = 0;
@@ -129,13 +129,13 @@ struct SharedUse : LayersInARow<SharedTables<Number, L, Parts...>> {
 
   template <class In, class T>
   static void run_backward(const BackwardPass<T>& pass, void (*backward)(const BackwardPass<T>&)) {
-    constexpr std::size_t first = Base::template variables<In>.size() - of_layer<In>.size();
+    constexpr std::size_t count = of_layer<In>.size();
     constexpr bool adds = Number + 1 < sizeof...(Parts);
     std::array<std::span<T>, Base::template variables<In>.size()> gradients{};
     std::copy(pass.gradients.begin(), pass.gradients.end(), gradients.begin());
     if constexpr (adds) {
       T* next = pass.temporary.data();
-      for (std::size_t i = first; i < gradients.size(); ++i) {
+      for (std::size_t i = 0; i < count; ++i) {
         gradients[i] = {next, pass.gradients[i].size()};
         next += padded_batch(gradients[i].size());
       }
@@ -152,7 +152,7 @@ struct SharedUse : LayersInARow<SharedTables<Number, L, Parts...>> {
               .scratch = pass.scratch,
               .temporary = pass.temporary.subspan(gradient_elements<In>)});
     if constexpr (adds)
-      for (std::size_t i = first; i < gradients.size(); ++i)
+      for (std::size_t i = 0; i < count; ++i)
         add_elements<T>(gradients[i].data(), gradients[i].size(), pass.gradients[i].data());
   }
 };
@@ -161,9 +161,14 @@ struct SharedUse : LayersInARow<SharedTables<Number, L, Parts...>> {
 /// output's shape, and that of the first one.
 template <std::size_t Number, class Output, class FirstOutput>
 concept SameInput = std::is_same_v<Output, FirstOutput>;
-template <class L, class In>
-concept ComputesByItself =
-    std::is_same_v<typename LayerAt<1, L, In>::Layer, L> && !LayerAt<1, L, In>::aliases;
+template <class Last, class... At>
+consteval bool ends_with(LayerList<At...>) {
+  bool is_last = false;
+  ((is_last = std::is_same_v<typename At::Layer, Last>), ...);
+  return is_last;
+}
+template <class L, class Steps>
+concept ComputesByItself = ends_with<L>(Steps{});
 
 template <std::size_t Number, class Output, class FirstOutput>
 consteval bool check_shared_input() {
@@ -174,8 +179,14 @@ consteval bool check_shared_input() {
 }
 
 template <class Merge, class Numbers, class L, class... Parts>
-struct SharedUses;
+struct SharedUses {
+  static_assert(
+      !sizeof(Merge),
+      "lockstep: Shared needs a merge (ls::Concatenate, ls::Multiply, ...), a layer, and 1 "
+      "to 16 parts, which give it its inputs");
+};
 template <class Merge, std::size_t... Numbers, class L, class... Parts>
+  requires(sizeof...(Parts) > 0 && sizeof...(Parts) <= max_branches)
 struct SharedUses<Merge, std::index_sequence<Numbers...>, L, Parts...>
     : ParallelLayers<false, Merge, SharedUse<Numbers, L, Parts...>...> {
   using Base = ParallelLayers<false, Merge, SharedUse<Numbers, L, Parts...>...>;
@@ -196,9 +207,12 @@ struct SharedUses<Merge, std::index_sequence<Numbers...>, L, Parts...>
   template <std::size_t Position, class In>
   static consteval bool check() {
     using Input = typename OutputShape<First, In>::Type;
-    static_assert(ComputesByItself<L, Input>,
-                  "lockstep: Shared needs a layer that computes something: ls::Shared<ls::"
-                  "Concatenate, ls::Dense<8>, ls::Slice<0, 4>, ls::Slice<4, 4>>");
+    static_assert(
+        (ComputesByItself<L,
+                          typename SharedTables<Numbers, L, Parts...>::template Chain<In>::Steps> &&
+         ...),
+        "lockstep: the layer of Shared must compute something by itself: it is no "
+        "Flatten, nor an Activation that the layer of a part does");
     return (check_shared_input<Numbers, typename OutputShape<Parts, In>::Type, Input>() && ...) &&
            check_fit<0, typename OutputShape<L, Input>::Type, typename OutputShape<L, Input>::Type,
                      L, Merge>();
@@ -254,10 +268,6 @@ struct SharedUses<Merge, std::index_sequence<Numbers...>, L, Parts...>
 template <class Merge, class L, class... Parts>
   requires each_layer_has_its_angle_brackets<L, Parts...>
 struct Shared : detail::SharedUses<Merge, std::index_sequence_for<Parts...>, L, Parts...> {
-  static_assert(
-      sizeof...(Parts) > 0 && sizeof...(Parts) <= detail::max_branches,
-      "lockstep: Shared needs a merge (ls::Concatenate, ls::Multiply, ...), a layer, and 1 "
-      "to 16 parts, which give it its inputs");
   static constexpr std::string_view name = "shared";
 };
 

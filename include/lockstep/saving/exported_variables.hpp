@@ -74,31 +74,30 @@ class ExportedVariables {
   bool is_frozen_ = false;
 };
 
-/// Where the parts and the layer of a Shared take their variables: the parts one after the other,
-/// and the layer, behind all parts, each time.
+/// Where the layer of a Shared takes its variables, each time, and its parts, one after the other.
 class SharedCursors {
  public:
+  /// `trained`, `state`: variables of the layer, which stand before those of the parts.
   SharedCursors(const ExportedVariables& variables, std::size_t trained, std::size_t state)
-      : part_(variables.cursors()), layer_(part_) {
-    layer_.trained += trained;
-    layer_.state += state;
+      : layer_(variables.cursors()), part_(layer_) {
+    part_.trained += trained;
+    part_.state += state;
   }
   void begin_part(ExportedVariables& variables) const { variables.go_to(part_); }
   void begin_layer(ExportedVariables& variables) {
     part_ = variables.cursors();
     variables.go_to(layer_);
   }
+  void end(ExportedVariables& variables) const { variables.go_to(part_); }
 
  private:
-  ExportedVariables::Cursors part_, layer_;
+  ExportedVariables::Cursors layer_, part_;
 };
-/// `Parts`: of shape In.
-template <class In, class... Parts>
+/// L: the layer, In: its input.
+template <class L, class In>
 SharedCursors shared_cursors(const ExportedVariables& variables) {
-  return {
-      variables,
-      (std::size_t{0} + ... + variables_of<Parts, typename Given<Parts, In>::Type>().size()),
-      (std::size_t{0} + ... + state_variables_of<Parts, typename Given<Parts, In>::Type>().size())};
+  using G = typename Given<L, In>::Type;
+  return {variables, variables_of<L, G>().size(), state_variables_of<L, G>().size()};
 }
 
 /// Those of `model`, in float.

@@ -14,7 +14,10 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/losses/regression.hpp"
+#include "lockstep/model/inputs_outputs.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/shared.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/exported_models.hpp"
@@ -76,6 +79,38 @@ using Tokens = ls::Sequential<ls::Input<6, 3>, ls::ToSequence, ls::SimpleRNN<4, 
                               ls::AveragePooling1D<2>, ls::Dense<2>, ls::Softmax>;
 using Last =
     ls::Sequential<ls::Input<6, 3>, ls::ToSequence, ls::LSTM<3, lstm_backwards>, ls::Dense<2>>;
+
+constexpr ls::Conv2DOptions same{.padding = ls::Padding::same};
+/// Residual blocks, one in another, and branches that join and multiply.
+using Blocks = ls::Sequential<
+    ls::Input<6, 5, 2>, ls::Conv2D<4, 3, ls::Linear, same>,
+    ls::Residual<ls::BatchNormalization<ls::ReLU>, ls::Conv2D<4, 3, ls::Linear, same>,
+                 ls::Residual<ls::Conv2D<4, 1, ls::Tanh>>, ls::BatchNormalization<>>,
+    ls::Activation<ls::ReLU>, ls::BatchNormalization<>,
+    ls::Residual<
+        ls::Sequential<ls::Conv2D<3, 3, ls::ReLU, half>, ls::Conv2D<3, 3, ls::Linear, same>>,
+        ls::Sequential<ls::Conv2D<3, 1, ls::Linear, half>>>,
+    ls::Parallel<ls::Concatenate, ls::Conv2D<2, 1>, ls::Identity,
+                 ls::Parallel<ls::Multiply, ls::Activation<ls::Tanh>, ls::Conv2D<3, 1>>>,
+    ls::Flatten, ls::Parallel<ls::Average, ls::Dense<4>, ls::Dense<4, ls::ReLU>, ls::Slice<3, 4>>,
+    ls::Dense<3>>;
+using Steps = ls::Sequential<
+    ls::Input<6, 3>, ls::ToSequence,
+    ls::Residual<ls::LayerNormalization<>, ls::Dense<5, ls::ReLU>, ls::Dense<3>>,
+    ls::Parallel<ls::Concatenate, ls::LSTM<2, lstm_sequences>, ls::Identity, ls::Slice<1, 2>>,
+    ls::GlobalAveragePooling1D, ls::Dense<2>>;
+using In = ls::Inputs<ls::NamedInput<"left", 4, 3, 1>, ls::NamedInput<"right", 4, 3, 1>,
+                      ls::NamedInput<"age", 2>>;
+using Tower = ls::Sequential<ls::Conv2D<3, 2, ls::ReLU>, ls::BatchNormalization<>, ls::Flatten,
+                             ls::Dense<4, ls::Tanh>>;
+using Siamese = ls::Sequential<
+    In,
+    ls::Parallel<ls::Concatenate,
+                 ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>,
+                 ls::Frozen<ls::Shared<ls::Add, ls::Dense<2>, In::Get<"age">,
+                                       ls::Sequential<In::Get<"age">, ls::Dense<2>>>>>,
+    ls::Outputs<ls::NamedOutput<"same", ls::Dense<1>, ls::Activation<ls::Sigmoid>>,
+                ls::NamedOutput<"price", ls::Dense<2>>>>;
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -182,6 +217,9 @@ TEST_CASE("export_header: compiled, it gives the outputs of predict") {
   check_exported<Words>("words", 8, 11);
   check_exported<Tokens>("tokens", 6 * 3);
   check_exported<Last>("last", 6 * 3);
+  check_exported<Blocks>("blocks", 6 * 5 * 2);
+  check_exported<Steps>("steps", 6 * 3);
+  check_exported<Siamese>("siamese", 26);
 }
 
 TEST_CASE("export_header: other machines compile it, too") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,8 @@
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/losses/regression.hpp"
+#include "lockstep/model/inputs_outputs.hpp"
+#include "lockstep/network/shared.hpp"
 #include "lockstep/network/swiglu.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -135,6 +138,23 @@ using Llama =
                    ls::Residual<ls::SwiGLU<9, 6>>,
                    ls::Residual<ls::MultiHeadAttention<4, 2, groups_of_values>>, ls::Dense<5>>;
 
+// Several inputs and outputs with names, and one layer for two of them.
+using In = ls::Inputs<ls::NamedInput<"left", 6, 5, 1>, ls::NamedInput<"right", 6, 5, 1>,
+                      ls::NamedInput<"age", 2>, ls::NamedInput<"word", 3>>;
+using Tower = ls::Sequential<ls::Conv2D<3, 3, ls::ReLU>, ls::BatchNormalization<>, ls::Flatten,
+                             ls::Dense<4, ls::Tanh>>;
+using Named = ls::Sequential<
+    In,
+    ls::Parallel<ls::Concatenate,
+                 ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>, In::Get<"age">,
+                 ls::Frozen<ls::Shared<ls::Average, ls::Dense<3>,
+                                       ls::Sequential<In::Get<"age">, ls::Dense<4>>,
+                                       ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
+                 ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>>,
+    ls::Dense<6, ls::ReLU>,
+    ls::Outputs<ls::NamedOutput<"same", ls::Dense<1>, ls::Activation<ls::Sigmoid>>,
+                ls::NamedOutput<"price", ls::Dense<3>>>>;
+
 /// "Gemm Relu Gemm", and the bytes of the initializers.
 struct Parsed {
   std::string ops;
@@ -177,6 +197,14 @@ TEST_CASE("export_onnx: a node for each layer, images are turned only where they
   CHECK(contains(
       message_of<ls::ConfigurationError>([&] { ls::export_onnx(model, path, {.input = "y"}); }),
       "input and output need two different names"));
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [&] { ls::export_onnx(model, path, {.output = "dense/kernel"}); }),
+                 "'dense/kernel' is the name of an input or an output, and of a value"));
+  using Clash = ls::Sequential<ls::Inputs<ls::NamedInput<"a", 2>>,
+                               ls::Outputs<ls::NamedOutput<"a", ls::Dense<2>>>>;
+  auto clash = ls::compile<Clash>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
+  CHECK(message_of<ls::ConfigurationError>([&] { ls::export_onnx(clash, path); }) ==
+        "export_onnx: inputs and outputs need names that differ, got 'a' twice");
   CHECK(contains(message_of<ls::Error>([&] { ls::export_onnx(model, "/dev/null/net.onnx"); }),
                  "/dev/null"));
 }
@@ -234,6 +262,16 @@ TEST_SUITE("ONNX in Python [needs python]") {
     write(masked_tokens, "masked_tokens", 7 * 3, 0, true);
     auto llama = ls::compile<Llama>(alone, {.seed = 8}, ls::MeanSquaredError{}, ls::SGD{});
     write(llama, "llama", 7, 5, true);
+    auto named = ls::compile<Named>(alone, {.seed = 9}, ls::MeanSquaredError{}, ls::SGD{});
+    shake(named);
+    RowMatrix inputs = random_matrix(7, 65, 5);
+    inputs.rightCols(3) = ((inputs.rightCols(3).array() + 1) / 2 * 5).floor();
+    put("named_x", inputs);
+    put("named_y", named.predict(inputs));
+    ls::export_onnx(named, folder.path("named.onnx"));
+    const Parsed parsed = parse(folder.path("named.onnx"));
+    CHECK(std::count(parsed.initializers.begin(), parsed.initializers.end(),
+                     "parallel/shared/sequential/dense/kernel") == 1);
     ls::write_file_atomically(folder.path("data.npz"), ls::encode_npz(data));
 
     const Finished finished = run_python(R"py(
@@ -251,6 +289,16 @@ for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("ti
     error = np.abs(got - expected).max()
     print(name, error, np.abs(expected).max(), expected.std(axis=0).min())
     assert error < 1e-5 * max(1, np.abs(expected).max()) and expected.std(axis=0).min() > 1e-3, error
+session = onnxruntime.InferenceSession(sys.argv[1] + "/named.onnx", providers=["CPUExecutionProvider"])
+x, expected = data["named_x"], data["named_y"]
+assert [(i.name, i.shape) for i in session.get_inputs()] == [("left", ["batch", 6, 5, 1]), ("right", ["batch", 6, 5, 1]),
+                                                             ("age", ["batch", 2]), ("word", ["batch", 3])]
+assert [(o.name, o.shape) for o in session.get_outputs()] == [("same", ["batch", 1]), ("price", ["batch", 3])]
+same, price = session.run(["same", "price"], {"left": x[:, :30].reshape(-1, 6, 5, 1), "right": x[:, 30:60].reshape(-1, 6, 5, 1),
+                                              "age": x[:, 60:62], "word": x[:, 62:]})
+error = np.abs(np.concatenate([same, price], axis=1) - expected).max()
+print("named", error, expected.std(axis=0))
+assert error < 1e-5 * max(1, np.abs(expected).max()) and expected.std(axis=0).min() > 1e-3, error
 )py",
                                          {folder.path()});
     CHECK_MESSAGE(finished.exit_code == 0, finished.output);

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstddef>
 #include <initializer_list>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,7 +48,7 @@ class HeaderCode : public ExportedVariables {
   void map(std::string_view function) {
     if (function == "linear") return;
     flush();
-    const std::string next = value_ == "x" ? other() : value_;
+    const std::string next = is_read_only(value_) ? other() : value_;
     statements_ +=
         concat({"  detail::map<", size_, ", detail::", function, ">(", value_, ", ", next, ");\n"});
     value_ = next;
@@ -71,8 +73,61 @@ class HeaderCode : public ExportedVariables {
     keep();
   }
 
-  /// An array of constants; returns its name. Throws Error for what is no number.
+  /// Branches that are all given the value that there is now: what they return is given to
+  /// end_branches.
+  struct Branches {
+    std::string input, output;  ///< arrays
+    std::size_t input_size, output_size;
+    std::size_t count = 0;  ///< branches that are merged
+    bool was_read_only;
+  };
+  Branches begin_branches(std::size_t output_size) {
+    flush();
+    Branches branches{.input = value_,
+                      .output = kept_array("m", output_size),
+                      .input_size = size_,
+                      .output_size = output_size,
+                      .was_read_only = is_read_only(value_)};
+    if (value_ == "a" || value_ == "b") {
+      branches.input = kept_array("k", size_);
+      copy(value_, size_, branches.input);
+    }
+    read_only_.insert(branches.input);
+    return branches;
+  }
+  void begin_branch(const Branches& branches) {
+    value_ = branches.input;
+    size_ = before_ = branches.input_size;
+  }
+  /// Merges the value of a branch into the output: `how` is add, multiply, or put, which takes the
+  /// number of blocks, and where the branch's part of each begins.
+  void end_branch(Branches& branches, std::string_view how, std::size_t blocks, std::size_t first) {
+    flush();
+    if (how == "put")
+      statements_ += concat({"  detail::put<", blocks, ", ", size_ / blocks, ", ",
+                             branches.output_size / blocks, ">(", value_, ", ", branches.output,
+                             " + ", first, ");\n"});
+    else if (branches.count == 0)
+      copy(value_, size_, branches.output);
+    else
+      statements_ +=
+          concat({"  detail::", how, "<", size_, ">(", value_, ", ", branches.output, ");\n"});
+    ++branches.count;
+  }
+  void end_branches(const Branches& branches) {
+    if (!branches.was_read_only) read_only_.erase(branches.input);
+    value_ = branches.output;
+    size_ = before_ = branches.output_size;
+  }
+
+  /// An array of constants; returns its name, that of an equal one where there is one. Throws Error
+  /// for what is no number.
   std::string constants(std::string_view what, std::span<const float> values) {
+    std::string& known = names_[{std::string(what), {values.begin(), values.end()}}];
+    if (known.empty()) known = new_constants(what, values);
+    return known;
+  }
+  std::string new_constants(std::string_view what, std::span<const float> values) {
     std::string name = concat({what, "_", arrays_++});
     constants_ += concat({"constexpr float ", name, "[] = {"});
     std::size_t column = 100;
@@ -109,7 +164,7 @@ class HeaderCode : public ExportedVariables {
          ".\n// Constants: ",
          bytes_,
          " bytes. Arrays on the stack of predict: ",
-         (size_of_[0] + size_of_[1]) * sizeof(float),
+         (size_of_[0] + size_of_[1] + kept_size_) * sizeof(float),
          " bytes and what a layer keeps.\n#pragma once\n\n#include <cmath>\n\nnamespace ",
          name,
          " {\n\nconstexpr int inputs = ",
@@ -127,6 +182,7 @@ class HeaderCode : public ExportedVariables {
          ", row by row, channels last.\ninline void predict(const float* x, float* y) {\n",
          array_text('a'),
          array_text('b'),
+         kept_arrays_,
          statements_,
          "  detail::map<outputs, "
          "detail::linear>(",
@@ -164,22 +220,39 @@ class HeaderCode : public ExportedVariables {
   }
 
   [[nodiscard]] std::string other() const { return value_ == "a" ? "b" : "a"; }
+  [[nodiscard]] bool is_read_only(const std::string& array) const {
+    return array == "x" || read_only_.contains(array);
+  }
+  /// An array that no layer writes to.
+  std::string kept_array(std::string_view kind, std::size_t size) {
+    std::string name = concat({kind, kept_++});
+    kept_arrays_ += concat({"  float ", name, "[", size, "];\n"});
+    kept_size_ += size;
+    return name;
+  }
+  void copy(const std::string& from, std::size_t size, const std::string& to) {
+    statements_ += concat({"  detail::map<", size, ", detail::linear>(", from, ", ", to, ");\n"});
+  }
   void keep() {
+    before_ = size_;
+    if (value_ != "a" && value_ != "b") return;
     std::size_t& size = size_of_[value_ == "b"];
     size = std::max(size, size_);
-    before_ = size_;
   }
   [[nodiscard]] std::string array_text(char name) const {
     const std::size_t size = size_of_[name == 'b'];
     return size == 0 ? "" : concat({"  float ", std::string(1, name), "[", size, "];\n"});
   }
 
-  std::string constants_, statements_;
-  std::string value_ = "x";      // the array that has the value
-  std::size_t size_;             // of the value
-  std::size_t before_;           // the same, without what is pending
-  std::size_t size_of_[2] = {};  // of a and b
+  std::string constants_, statements_, kept_arrays_;
+  std::map<std::pair<std::string, std::vector<float>>, std::string> names_;  // of the constants
+  std::set<std::string> read_only_;  // arrays that branches still need
+  std::string value_ = "x";          // the array that has the value
+  std::size_t size_;                 // of the value
+  std::size_t before_;               // the same, without what is pending
+  std::size_t size_of_[2] = {};      // of a and b
   std::size_t arrays_ = 0, bytes_ = 0;
+  std::size_t kept_ = 0, kept_size_ = 0;  // arrays of branches, and their numbers
   std::optional<Linear> pending_;
 };
 

@@ -1,12 +1,15 @@
 // Layers as calls of the functions in runtime.hpp.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -31,10 +34,15 @@
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/layers/window.hpp"
+#include "lockstep/model/inputs_outputs.hpp"
 #include "lockstep/network/frozen.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/shared.hpp"
+#include "lockstep/saving/exported_variables.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -108,6 +116,8 @@ template <Number Stddev>
 struct HeaderLayer<GaussianNoise<Stddev>> : NoHeaderCode {};
 template <Regularizer Penalty>
 struct HeaderLayer<ActivityRegularization<Penalty>> : NoHeaderCode {};
+template <>
+struct HeaderLayer<Identity> : NoHeaderCode {};
 template <>
 struct HeaderLayer<Flatten> : NoHeaderCode {};
 template <std::size_t... Extents>
@@ -429,6 +439,90 @@ struct HeaderLayer<Repeat<Times, L>> {
   template <class In>
   static void write(HeaderCode& code, std::size_t) {
     for (std::size_t i = 0; i < Times; ++i) write_header_layer<In, L>(code);
+  }
+};
+/// The layers beside each other. `write`: of a branch, given its number and the code.
+template <class Merge, class... Outs, class Write>
+void write_header_branches(HeaderCode& code, const Write& write) {
+  using Token = TokenOf<typename Merge::template Rule<Outs...>::Type>;
+  using Out = typename Merge::template Rule<Outs...>::Type;
+  constexpr bool joins = std::is_same_v<Merge, Concatenate>;
+  static_assert(joins || std::is_same_v<Merge, Add> || std::is_same_v<Merge, Average> ||
+                    std::is_same_v<Merge, Multiply>,
+                "lockstep: export_header knows no code for this merge");
+  constexpr std::size_t blocks = Out::size / Token::extents[Token::rank - 1];
+  HeaderCode::Branches branches = code.begin_branches(Out::size);
+  std::size_t first = 0, number = 0;
+  const auto write_branch = [&]<class Branch>(std::type_identity<Branch>) {
+    code.begin_branch(branches);
+    write(number++);
+    code.end_branch(branches,
+                    joins                             ? "put"
+                    : std::is_same_v<Merge, Multiply> ? "multiply"
+                                                      : "add",
+                    blocks, first);
+    first += Branch::size / blocks;
+  };
+  (write_branch(std::type_identity<Outs>{}), ...);
+  code.end_branches(branches);
+  if constexpr (std::is_same_v<Merge, Average>)
+    code.scale_shift({1.0F / static_cast<float>(sizeof...(Outs))}, {0.0F});
+}
+template <class Merge, class... Branches>
+struct HeaderLayer<Parallel<Merge, Branches...>> {
+  template <class In>
+  static void write(HeaderCode& code, std::size_t) {
+    constexpr std::array<void (*)(HeaderCode&), sizeof...(Branches)> writes{
+        &write_header_layer<In, Branches>...};
+    write_header_branches<Merge, typename OutputShape<Branches, In>::Type...>(
+        code, [&](std::size_t branch) { writes[branch](code); });
+  }
+};
+template <class... Layers>
+struct HeaderLayer<Residual<Layers...>> {
+  template <class In>
+  static void write(HeaderCode& code, std::size_t rows) {
+    if constexpr (sizeof...(Layers) == 2 && (is_sequential<Layers> && ...))
+      HeaderLayer<Parallel<Add, Layers...>>::template write<In>(code, rows);
+    else
+      HeaderLayer<Parallel<Add, Identity, Sequential<Layers...>>>::template write<In>(code, rows);
+  }
+};
+template <class Merge, class L, class... Parts>
+struct HeaderLayer<Shared<Merge, L, Parts...>> {
+  template <class In>
+  static void write(HeaderCode& code, std::size_t) {
+    using Input = typename OutputShape<std::tuple_element_t<0, std::tuple<Parts...>>, In>::Type;
+    using Out = typename OutputShape<L, Input>::Type;
+    constexpr std::array<void (*)(HeaderCode&), sizeof...(Parts)> writes{
+        &write_header_layer<In, Parts>...};
+    SharedCursors cursors = shared_cursors<L, Input>(code);
+    write_uses<Out>(code, std::index_sequence_for<Parts...>{}, [&](std::size_t use) {
+      cursors.begin_part(code);
+      writes[use](code);
+      cursors.begin_layer(code);
+      write_header_layer<Input, L>(code);
+    });
+    cursors.end(code);
+  }
+
+ private:
+  template <class Out, std::size_t... I, class Write>
+  static void write_uses(HeaderCode& code, std::index_sequence<I...>, const Write& write) {
+    write_header_branches<Merge, std::conditional_t<(I < sizeof...(I)), Out, void>...>(code, write);
+  }
+};
+template <class... Named>
+struct HeaderLayer<Inputs<Named...>> : NoHeaderCode {};
+template <Name Of, class... Layers>
+struct HeaderLayer<NamedOutput<Of, Layers...>> : HeaderLayer<Sequential<Layers...>> {};
+template <class... Named>
+struct HeaderLayer<Outputs<Named...>> : HeaderLayer<Parallel<Concatenate, Named...>> {};
+template <std::size_t Begin, std::size_t Count>
+struct HeaderLayer<Slice<Begin, Count>> {
+  template <class In>
+  static void write(HeaderCode& code, std::size_t rows) {
+    code.call(concat({"slice<", Begin, ", ", Count, ">"}), rows, Count, {});
   }
 };
 template <class L>

@@ -39,6 +39,24 @@ template <int n, int channels>
 void scale_shift(const float* x, const float* scale, const float* shift, float* y) {
   for (int i = 0; i < n; ++i) y[i] = x[i] * scale[i % channels] + shift[i % channels];
 }
+template <int n>
+void add(const float* x, float* sum) {
+  for (int i = 0; i < n; ++i) sum[i] += x[i];
+}
+template <int n>
+void multiply(const float* x, float* product) {
+  for (int i = 0; i < n; ++i) product[i] *= x[i];
+}
+/// Blocks of `size` numbers, to places `step` apart.
+template <int blocks, int size, int step>
+void put(const float* x, float* y) {
+  for (int b = 0; b < blocks; ++b)
+    for (int i = 0; i < size; ++i) y[b * step + i] = x[b * size + i];
+}
+template <int begin, int count>
+void slice(const float* x, float* y) {
+  for (int i = 0; i < count; ++i) y[i] = x[begin + i];
+}
 template <int channels>
 void softmax(const float* x, float* y) {
   float most = x[0], sum = 0;

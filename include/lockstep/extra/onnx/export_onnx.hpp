@@ -22,6 +22,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 struct ExportOnnxOptions {
   std::string input = "x";   ///< the name of the samples [batch x the model's Input]
   std::string output = "y";  ///< the name of the outputs
+  // (Those of Inputs and Outputs have names.)
 };
 
 namespace detail {
@@ -30,18 +31,18 @@ namespace detail {
 void check_names(const ExportOnnxOptions& options);
 
 /// Writes the graph as a file.
-void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOnnxOptions& options,
-                std::span<const std::size_t> output_shape);
+void write_onnx(const std::string& path, OnnxGraph& graph);
 
 }  // namespace detail
 
 /// Writes the model, as predict runs it, in the format of ONNX (IR 8, operators of set 17), with
 /// float32 weights. Images stay height x width x channels; sequences are [positions x features],
-/// and ids numbers with a point, as in this library. Masks are part of the graph. The chief alone
-/// writes, whole or not at all. A layer without an operator is an error of the compiler: all of
-/// this library have one (BatchNormalization for flat samples and images, GroupNormalization for at
-/// most three dimensions). Throws Error naming the path, and ConfigurationError when the names are
-/// empty or equal.
+/// and ids numbers with a point, as in this library. Inputs and Outputs of the model are those of
+/// the graph, by their names. Masks are part of the graph. The chief alone writes, whole or not at
+/// all. A layer without an operator is an error of the compiler: all of this library have one
+/// (BatchNormalization for flat samples and images, GroupNormalization for at most three
+/// dimensions). Throws Error naming the path, and ConfigurationError when the names are empty or
+/// equal, or names of the graph.
 /// @code
 /// lockstep::export_onnx(model, "cnn.onnx");
 /// @endcode
@@ -53,12 +54,9 @@ void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
   const auto& trainer = Files::trainer(model);
   detail::check_names(options);
   using In = typename Net::InputShape;
-  using Out = typename Net::template Output<In>;
-  detail::OnnxGraph graph(detail::exported_variables(model), options.input, In::extents);
-  detail::OnnxOperator<Net>::template write<In>(graph);
-  graph.to_sequences(Out::extents);
-  if (detail::strategy_of(trainer).is_chief())
-    detail::write_onnx(path, graph, options, Out::extents);
+  detail::OnnxGraph graph(detail::exported_variables(model));
+  detail::OnnxModel<Net>::template write<In>(graph, options.input, options.output);
+  if (detail::strategy_of(trainer).is_chief()) detail::write_onnx(path, graph);
 }
 
 namespace detail {
@@ -68,11 +66,9 @@ inline void check_names(const ExportOnnxOptions& options) {
     throw ConfigurationError("export_onnx: input and output need two different names");
 }
 
-inline void write_onnx(const std::string& path, OnnxGraph& graph, const ExportOnnxOptions& options,
-                       std::span<const std::size_t> output_shape) {
+inline void write_onnx(const std::string& path, OnnxGraph& graph) {
   const std::string bytes =
-      graph.serialize(options.output, output_shape,
-                      concat({version_major, ".", version_minor, ".", version_patch}));
+      graph.serialize(concat({version_major, ".", version_minor, ".", version_patch}));
   write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
@@ -60,8 +61,7 @@ class OnnxGraph : public ExportedVariables {
     bool is_tokens = false;  ///< [batch * positions x token]
   };
 
-  OnnxGraph(ExportedVariables variables, std::string input,
-            std::span<const std::size_t> sample_shape);
+  explicit OnnxGraph(ExportedVariables variables);
   OnnxGraph(const OnnxGraph&) = delete;
   OnnxGraph& operator=(const OnnxGraph&) = delete;
   ~OnnxGraph();
@@ -104,23 +104,29 @@ class OnnxGraph : public ExportedVariables {
   void reshape(std::span<const std::size_t> sample_shape);
   void lay_out(bool channels_first);
 
-  /// The model as a file. `output`: the name of the last value.
-  [[nodiscard]] std::string serialize(const std::string& output,
-                                      std::span<const std::size_t> sample_shape,
-                                      std::string_view producer_version);
+  // What the model has, [batch x shape].
+  /// Adds an input, which is the value then.
+  void add_input(const std::string& name, std::span<const std::size_t> sample_shape);
+  /// The value is an output of that name.
+  void add_output(const std::string& name, std::span<const std::size_t> sample_shape);
+
+  /// The model as a file. Throws ConfigurationError naming an input or an output that is named as
+  /// another one, or as a value of the graph.
+  [[nodiscard]] std::string serialize(std::string_view producer_version);
 
  private:
   std::string add_initializer(std::string name, std::span<const std::size_t> shape,
                               std::span<const float> values);
+  void name_one(const std::string& name);
 
   Value value_;
   std::string mask_;
   std::size_t positions_ = 0;
-  std::string input_;
-  std::vector<std::size_t> input_shape_;
   std::size_t nodes_ = 0, constants_ = 0;
-  std::set<std::string> weights_;  ///< the names that are there
-  ProtoWriter graph_;              // its nodes and initializers
+  std::set<std::string> names_;      // of all values
+  std::set<std::string> own_names_;  // of inputs and outputs
+  ProtoWriter graph_;                // its nodes and initializers
+  ProtoWriter inputs_, outputs_;
 };
 
 namespace onnx {
@@ -142,12 +148,8 @@ inline ProtoWriter onnx_value_info(const std::string& name,
   return info.text(1, name).message(2, type.message(1, tensor));
 }
 
-inline OnnxGraph::OnnxGraph(ExportedVariables variables, std::string input,
-                            std::span<const std::size_t> sample_shape)
-    : ExportedVariables(std::move(variables)),
-      value_{.name = input, .rank = sample_shape.size()},
-      input_(std::move(input)),
-      input_shape_(sample_shape.begin(), sample_shape.end()) {}
+inline OnnxGraph::OnnxGraph(ExportedVariables variables)
+    : ExportedVariables(std::move(variables)) {}
 
 inline OnnxGraph::~OnnxGraph() = default;
 
@@ -158,11 +160,12 @@ inline std::string OnnxGraph::add_initializer(std::string name, std::span<const 
   for (const float value : values) numbers.fixed<4>(std::bit_cast<std::uint32_t>(value));
   tensor.varint(2, onnx::type_float).text(8, name).text(9, numbers.bytes());
   graph_.message(5, tensor);
+  names_.insert(name);
   return name;
 }
 
 inline std::string OnnxGraph::weight(const ExportedArray& array) {
-  if (!weights_.insert(array.name).second) return array.name;
+  if (names_.contains(array.name)) return array.name;
   return add_initializer(array.name, array.shape, array.values);
 }
 
@@ -176,6 +179,7 @@ inline std::string OnnxGraph::constant(std::string_view what,
       .text(8, name)
       .text(9, values.bytes());
   graph_.message(5, tensor);
+  names_.insert(name);
   return name;
 }
 
@@ -184,6 +188,7 @@ inline std::string OnnxGraph::axis(std::int64_t number) {
   ProtoWriter tensor, value;
   value.fixed<8>(static_cast<std::uint64_t>(number));
   graph_.message(5, tensor.varint(2, onnx::type_int64).text(8, name).text(9, value.bytes()));
+  names_.insert(name);
   return name;
 }
 
@@ -236,6 +241,7 @@ inline std::string OnnxGraph::node(std::string_view op, const std::vector<std::s
     written.message(5, field);
   }
   graph_.message(1, written);
+  names_.insert(output);
   return output;
 }
 
@@ -279,15 +285,37 @@ inline void OnnxGraph::apply(std::string_view op, std::initializer_list<OnnxAttr
   value_.name = node(op, {value_.name}, attributes);
 }
 
-inline std::string OnnxGraph::serialize(const std::string& output,
-                                        std::span<const std::size_t> sample_shape,
-                                        std::string_view producer_version) {
+inline void OnnxGraph::add_input(const std::string& name,
+                                 std::span<const std::size_t> sample_shape) {
+  name_one(name);
+  inputs_.message(11, onnx_value_info(name, sample_shape));
+  value_ = {.name = name, .rank = sample_shape.size()};
+}
+
+inline void OnnxGraph::add_output(const std::string& name,
+                                  std::span<const std::size_t> sample_shape) {
+  name_one(name);
   lay_out(false);
-  ProtoWriter last, opset, model, graph;
-  last.text(1, value_.name).text(2, output).text(3, "output").text(4, "Identity");
-  graph_.message(1, last).text(2, "lockstep");
-  graph_.message(11, onnx_value_info(input_, input_shape_))
-      .message(12, onnx_value_info(output, sample_shape));
+  ProtoWriter last;
+  last.text(1, value_.name).text(2, name).text(3, concat({"output_", name})).text(4, "Identity");
+  graph_.message(1, last);
+  outputs_.message(12, onnx_value_info(name, sample_shape));
+}
+
+inline void OnnxGraph::name_one(const std::string& name) {
+  if (name.empty() || !own_names_.insert(name).second)
+    throw ConfigurationError(concat({"export_onnx: inputs and outputs need names that differ, got ",
+                                     in_quotes(name), name.empty() ? "" : " twice"}));
+}
+
+inline std::string OnnxGraph::serialize(std::string_view producer_version) {
+  for (const std::string& name : own_names_)
+    if (names_.contains(name))
+      throw ConfigurationError(concat({"export_onnx: ", in_quotes(name),
+                                       " is the name of an input or an output, and of a value in "
+                                       "the graph: take another one"}));
+  ProtoWriter opset, model;
+  graph_.text(2, "lockstep").append(inputs_).append(outputs_);
   opset.varint(2, 17);
   model.varint(1, 8)
       .text(2, "lockstep")

@@ -42,6 +42,12 @@ class ProtoWriter {
     return text(field, inner.bytes_);
   }
 
+  /// The fields of another one.
+  ProtoWriter& append(const ProtoWriter& fields) {
+    bytes_ += fields.bytes_;
+    return *this;
+  }
+
   /// What stands in a packed field: no key.
   ProtoWriter& put_varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>((value & 0x7F) | 0x80);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/rnn.hpp"
+#include "lockstep/model/inputs_outputs.hpp"
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
@@ -574,20 +576,105 @@ template <class Merge, class L, class... Parts>
 struct OnnxOperator<Shared<Merge, L, Parts...>> {
   template <class In>
   static void write(OnnxGraph& graph) {
+    using Input = typename OutputShape<std::tuple_element_t<0, std::tuple<Parts...>>, In>::Type;
     OnnxBranches branches(graph);
-    SharedCursors cursors = shared_cursors<In, Parts...>(graph);
+    SharedCursors cursors = shared_cursors<L, Input>(graph);
     const auto write_use = [&]<class Part>(std::type_identity<Part>) {
       branches.begin();
       cursors.begin_part(graph);
       write_layer<In, Part>(graph);
       cursors.begin_layer(graph);
-      using Input = typename OutputShape<Part, In>::Type;
       write_layer<Input, L>(graph);
       graph.to_sequences(OutputShape<L, Input>::Type::extents);
       branches.end();
     };
     (write_use(std::type_identity<Parts>{}), ...);
+    cursors.end(graph);
     merge_branches<Merge>(branches, sizeof...(Parts));
+  }
+};
+
+/// Inputs of the graph by their names; the value is all of them side by side.
+template <class... Named>
+struct OnnxOperator<Inputs<Named...>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    std::vector<std::string> flat;
+    const auto add = [&]<class One>(std::type_identity<One>) {
+      graph.add_input(std::string(One::name), One::Sample::extents);
+      if (One::Sample::rank > 1) graph.reshape(Shape<One::Sample::size>::extents);
+      flat.push_back(graph.value().name);
+    };
+    (add(std::type_identity<Named>{}), ...);
+    graph.set_value(
+        {.name = graph.node("Concat", flat, {{"axis", {-1}, 0, OnnxAttribute::Kind::one_int}})});
+  }
+};
+template <Name Of, class... Layers>
+struct OnnxOperator<NamedOutput<Of, Layers...>> : OnnxOperator<Sequential<Layers...>> {};
+template <class... Named>
+struct OnnxOperator<Outputs<Named...>> : OnnxOperator<Parallel<Concatenate, Named...>> {};
+
+/// A model: its layers, with its inputs and outputs.
+template <class Net>
+struct OnnxModel {
+  template <class In>
+  static void write(OnnxGraph& graph, const std::string& input, const std::string& output) {
+    graph.add_input(input, In::extents);
+    OnnxOperator<Net>::template write<In>(graph);
+    using Out = typename Net::template Output<In>;
+    graph.to_sequences(Out::extents);
+    graph.add_output(output, Out::extents);
+  }
+};
+template <class>
+inline constexpr bool is_inputs = false;
+template <class... Named>
+inline constexpr bool is_inputs<Inputs<Named...>> = true;
+
+/// What ends a model: a layer, or outputs by their names.
+template <class L>
+struct OnnxEnd {
+  template <class In>
+  static void write(OnnxGraph& graph, const std::string& output) {
+    using Out = typename OutputShape<L, In>::Type;
+    write_layer<In, L>(graph);
+    graph.to_sequences(Out::extents);
+    graph.add_output(output, Out::extents);
+  }
+};
+template <class... Named>
+struct OnnxEnd<Outputs<Named...>> {
+  template <class In>
+  static void write(OnnxGraph& graph, const std::string&) {
+    OnnxBranches branches(graph);
+    const auto add = [&]<class One>(std::type_identity<One>) {
+      using Out = typename OutputShape<One, In>::Type;
+      branches.begin();
+      write_layer<In, One>(graph);
+      graph.to_sequences(Out::extents);
+      graph.add_output(std::string(One::name), Out::extents);
+    };
+    (add(std::type_identity<Named>{}), ...);
+  }
+};
+template <class... Layers>
+struct OnnxModel<Sequential<Layers...>> {
+  template <class In>
+  static void write(OnnxGraph& graph, const std::string& input, const std::string& output) {
+    if constexpr (!(is_inputs<Layers> || ...)) graph.add_input(input, In::extents);
+    write_from<In, Layers...>(graph, output);
+  }
+
+ private:
+  template <class In, class First, class... Rest>
+  static void write_from(OnnxGraph& graph, const std::string& output) {
+    if constexpr (sizeof...(Rest) == 0) {
+      OnnxEnd<First>::template write<In>(graph, output);
+    } else {
+      write_layer<In, First>(graph);
+      write_from<typename OutputShape<First, In>::Type, Rest...>(graph, output);
+    }
   }
 };
 
