@@ -30,6 +30,7 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -207,6 +208,14 @@ TEST_CASE("mixed precision: what layers give is bfloat16, and float where they s
   CHECK(count(predictions<Recurrent>(18, false)) == 0);
   CHECK(count(predictions<Convolution>(72, false)) == 0);
   CHECK(count(predictions<Cnn>(64, false)) > 0);
+  // A container that the policy does not know leaves its input as it is: 301 is no bfloat16.
+  using Whole =
+      ls::Sequential<ls::Input<1>, ls::Recompute<ls::Embedding<302, 1>, ls::Activation<ls::ReLU>>>;
+  auto model = ls::compile<Whole, ls::MixedBFloat16>({.seed = 1});
+  auto weights = model.get_weights();
+  for (std::size_t id = 0; id < 302; ++id) weights[0].values[id] = id == 301 ? 2.0F : 1.0F;
+  model.set_weights(weights);
+  CHECK(model.predict(Eigen::MatrixXf::Constant(1, 1, 301))(0, 0) == 2);
 }
 
 TEST_CASE("mixed precision: a layer of the program's own reads rounded variables and inputs") {

@@ -213,7 +213,9 @@ inline constexpr bool ends_linearly<Rounded<L, P>> = ends_linearly<L>;
 /// L where the policy is MixedBFloat16.
 template <class L>
 struct WithBFloat16 {
-  static constexpr Precision precision = precision_of(L::name);
+  /// (Of a container that has no specialisation, products alone: its input may be ids.)
+  static constexpr Precision precision =
+      requires { L::layer_count; } ? Precision::products : precision_of(L::name);
   using Type =
       std::conditional_t<AliasingLayer<L> || is_input<L> || precision == Precision::unchanged, L,
                          Rounded<L, precision>>;
