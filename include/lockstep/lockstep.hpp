@@ -52,7 +52,7 @@ struct Outputs;  // #include <lockstep/model/inputs_outputs.hpp>
 
 struct MixedBFloat16;  // #include <lockstep/network/mixed_precision.hpp>
 template <class L>
-struct Float32;  // #include <lockstep/network/mixed_precision.hpp>
+struct Float32;  // #include <lockstep/network/float32.hpp>
 template <class...>
 void budget(...) = delete;  // #include <lockstep/model/budget.hpp>
 template <class...>

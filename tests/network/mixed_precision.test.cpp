@@ -30,6 +30,9 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/float32.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -136,9 +139,9 @@ std::vector<float> predictions(std::size_t inputs, bool of_ids) {
 }
 
 /// Values after some steps, from the strategy of one rank.
-template <class Strategy>
+template <class Net = Gpt, class Strategy>
 std::vector<float> trained(Strategy& strategy, int batch_size = 8) {
-  auto model = ls::compile<Gpt, ls::MixedBFloat16>(strategy, {.seed = 1}, loss, ls::Adam{});
+  auto model = ls::compile<Net, ls::MixedBFloat16>(strategy, {.seed = 1}, loss, ls::Adam{});
   set_weights(model);
   const auto [x, y] = batch_of(8, 13, true, 32);
   model.fit(x, y, {.batch_size = batch_size, .epochs = 2, .verbose = 0, .shuffle = false});
@@ -208,7 +211,7 @@ TEST_CASE("mixed precision: what layers give is bfloat16, and float where they s
   CHECK(count(predictions<Recurrent>(18, false)) == 0);
   CHECK(count(predictions<Convolution>(72, false)) == 0);
   CHECK(count(predictions<Cnn>(64, false)) > 0);
-  // A container that the policy does not know leaves its input as it is: 301 is no bfloat16.
+  // Containers leave their input as it is: 301 is no bfloat16.
   using Whole =
       ls::Sequential<ls::Input<1>, ls::Recompute<ls::Embedding<302, 1>, ls::Activation<ls::ReLU>>>;
   auto model = ls::compile<Whole, ls::MixedBFloat16>({.seed = 1});
@@ -216,6 +219,37 @@ TEST_CASE("mixed precision: what layers give is bfloat16, and float where they s
   for (std::size_t id = 0; id < 302; ++id) weights[0].values[id] = id == 301 ? 2.0F : 1.0F;
   model.set_weights(weights);
   CHECK(model.predict(Eigen::MatrixXf::Constant(1, 1, 301))(0, 0) == 2);
+}
+
+TEST_CASE("mixed precision: layers in containers are as they are without") {
+  using Table = ls::Embedding<13, 16>;
+  using Head = ls::Float32<ls::Dense<13>>;
+  using Block =
+      ls::Residual<ls::Sequential<Norm, ls::Dense<16, ls::GELU>>, ls::Sequential<ls::Dense<16>>>;
+  using Plain = ls::Sequential<ls::Input<8>, Table, Block, Norm, Head>;
+  using Kept =
+      ls::Sequential<ls::Input<8>, Table,
+                     ls::Residual<ls::Recompute<ls::Sequential<Norm, ls::Dense<16, ls::GELU>>>,
+                                  ls::Sequential<ls::Dense<16>>>,
+                     ls::Recompute<Norm, Head>>;
+  ls::OneDeviceStrategy strategy;
+  CHECK(trained<Plain>(strategy) == trained<Kept>(strategy));
+  using Towers = ls::Sequential<ls::Input<8>, ls::Parallel<ls::Concatenate, ls::Slice<0, 8>>,
+                                ls::Dense<6, ls::ReLU>, Norm, ls::Dense<4>>;
+  using Shared = ls::Sequential<
+      ls::Input<8>,
+      ls::Shared<ls::Concatenate, ls::Sequential<ls::Dense<6, ls::ReLU>, Norm>, ls::Slice<0, 8>>,
+      ls::Dense<4>>;
+  CHECK(predictions<Towers>(8, false) == predictions<Shared>(8, false));
+  // The output of a TiedHead's Embedding is rounded before a position is added.
+  using Tied =
+      ls::Sequential<ls::Input<1>, ls::TiedHead<ls::Embedding<2, 1>, ls::PositionEmbedding<1>>>;
+  auto model = ls::compile<Tied, ls::MixedBFloat16>({.seed = 1});
+  auto weights = model.get_weights();
+  weights[0].values = {1 + 0x3p-10F, 1};
+  weights[1].values = {0x1p-9F};
+  model.set_weights(weights);
+  CHECK(model.predict(Eigen::MatrixXf::Zero(1, 1))(0, 1) == 1);
 }
 
 TEST_CASE("mixed precision: a layer of the program's own reads rounded variables and inputs") {
@@ -292,7 +326,8 @@ TEST_CASE("mixed precision: files are those of float, and fit both") {
   };
   CHECK_FALSE(same());
   bool fine = false;
-  for (const float value : mixed.get_weights()[0].values) fine = fine || !is_bfloat16(value);
+  const auto of_mixed = mixed.get_weights();
+  for (const float value : of_mixed[0].values) fine = fine || !is_bfloat16(value);
   CHECK(fine);  // variables are float
   mixed.save(state);
   plain.load(state);

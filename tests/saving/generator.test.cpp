@@ -26,6 +26,7 @@
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/lora.hpp"
 #include "lockstep/network/parallel.hpp"
@@ -54,10 +55,11 @@ using Norm = ls::LayerNormalization<>;
 using GptBlock =
     ls::Sequential<ls::Residual<Norm, ls::MultiHeadAttention<3, 4, causal>, ls::Dropout<0.1>>,
                    ls::Residual<Norm, ls::Dense<19, ls::GELU>, ls::Dense<width>>>;
-using Gpt = ls::Sequential<
-    ls::Input<positions>,
-    ls::TiedHead<ls::Embedding<vocabulary, width>, ls::PositionEmbedding<positions + 3>,
-                 ls::SpatialDropout1D<0.2>, ls::Repeat<3, ls::Recompute<GptBlock>>, Norm>>;
+using Gpt =
+    ls::Sequential<ls::Input<positions>,
+                   ls::TiedHead<ls::Embedding<vocabulary, width>,
+                                ls::PositionEmbedding<positions + 3>, ls::SpatialDropout1D<0.2>,
+                                ls::Repeat<3, ls::Recompute<GptBlock>>, ls::Float32<Norm>>>;
 
 // Llama's, and Mistral's with a window.
 template <std::size_t Positions, std::size_t Window>

@@ -432,7 +432,7 @@ inline constexpr const char* answers_nonsense = "gives no valid answer";
 }
 [[gnu::cold]] inline std::string has_rank_of_other(int rank, std::string_view address) {
   return concat({"claims to be rank ", rank, ", and so does the worker at ", address,
-                 ": each needs a rank of its own"});
+                 ": each needs another rank"});
 }
 /// `here` and `missing`: " 0 2"
 [[gnu::cold]] inline std::string roll_call(int workers, std::string_view here,

@@ -55,9 +55,9 @@ class TarSample {
   std::vector<Member> members_;
 };
 
-/// The samples of a tar file: ustar, pax or GNU, not compressed. Keeps the place of each (8 bytes);
-/// the system reads what is asked for. Copies share the file, which must not become shorter
-/// meanwhile. Any number of threads may read it.
+/// The samples of a tar file: ustar, pax or GNU, not compressed. Keeps the place of each (8 bytes),
+/// and its key while the file is opened; the system reads what is asked for. Copies share the file,
+/// which must not become shorter meanwhile. Any number of threads may read it.
 class TarFile {
  public:
   /// Goes from header to header. Checks the checksum of each before anything else, and its size

@@ -25,6 +25,7 @@
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/recurrent.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
@@ -763,6 +764,10 @@ template <class... Layers, class In, class T>
 struct Decoding<Recompute<Layers...>, In, T>
     : Decoding<typename Recompute<Layers...>::Body, In, T> {};
 
+template <class L, class In, class T>
+  requires(Decoding<L, In, T>::can_decode)
+struct Decoding<Float32<L>, In, T> : Decoding<L, In, T> {};
+
 /// The variables of a frozen layer are its state.
 template <class L, class In, class T>
   requires(SequenceLayer<L> && Decoding<L, In, T>::can_decode)
@@ -877,6 +882,8 @@ struct DecodingCheck<Sequential<Layers...>, In, T> {
 template <class... Layers, class In, class T>
 struct DecodingCheck<Recompute<Layers...>, In, T>
     : DecodingCheck<typename Recompute<Layers...>::Body, In, T> {};
+template <class L, class In, class T>
+struct DecodingCheck<Float32<L>, In, T> : DecodingCheck<L, In, T> {};
 template <std::size_t Times, class L, class In, class T>
 struct DecodingCheck<Repeat<Times, L>, In, T> : DecodingCheck<L, In, T> {};
 template <class L, class In, class T>

@@ -1,4 +1,4 @@
-// MixedBFloat16: a policy of precision, as an argument of compile; Float32: a layer without it.
+// MixedBFloat16: a policy of precision, as an argument of compile.
 #pragma once
 
 #include <algorithm>
@@ -15,26 +15,19 @@
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/network/cross_attention.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/network/parallel.hpp"
+#include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/shared.hpp"
 #include "lockstep/network/tied_head.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
-
-/// L (a layer or a container), which computes in float32 whatever the policy of the model; without
-/// a policy (MixedBFloat16) it is L. For a last layer that makes probabilities, as Keras's guides
-/// advise:
-/// @code
-/// using Net = Sequential<Input<784>, Dense<512, ReLU>, Float32<Dense<10, Softmax>>>;
-/// @endcode
-/// Use: `Float32<Dense<10>>`: Shape<20> -> Shape<10>; kernel (20, 10), bias (10). Keras:
-/// `dtype="float32"`.
-template <class L>
-struct Float32 : L {};
 
 namespace detail {
 
@@ -232,6 +225,10 @@ template <std::size_t Times, class L>
 struct WithBFloat16<Repeat<Times, L>> {
   using Type = Repeat<Times, typename WithBFloat16<L>::Type>;
 };
+template <class... Layers>
+struct WithBFloat16<Recompute<Layers...>> {
+  using Type = Recompute<typename WithBFloat16<Layers>::Type...>;
+};
 template <class L>
 struct WithBFloat16<Frozen<L>> {
   using Type = Frozen<typename WithBFloat16<L>::Type>;
@@ -245,16 +242,33 @@ struct WithBFloat16<Parallel<Merge, Branches...>> {
   using Type =
       Rounded<Parallel<Merge, typename WithBFloat16<Branches>::Type...>, Precision::output>;
 };
+template <class Merge, class L, class... Parts>
+struct WithBFloat16<Shared<Merge, L, Parts...>> {
+  using Type =
+      Rounded<Shared<Merge, typename WithBFloat16<L>::Type, typename WithBFloat16<Parts>::Type...>,
+              Precision::output>;
+};
+template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
+          MultiHeadAttentionOptions Options>
+struct WithBFloat16<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<CrossAttention<Heads, KeyDim, typename WithBFloat16<QueryBranch>::Type,
+                                      typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::products>;
+};
 /// (Its table is read as an Embedding's, and rounded in the products of the head.)
 template <class EmbeddingLayer, class... Layers>
 struct WithBFloat16<TiedHead<EmbeddingLayer, Layers...>> {
-  using Type = Rounded<TiedHead<EmbeddingLayer, typename WithBFloat16<Layers>::Type...>,
-                       Precision::products>;
+  using Type = Rounded<
+      TiedHead<typename WithBFloat16<EmbeddingLayer>::Type, typename WithBFloat16<Layers>::Type...>,
+      Precision::products>;
 };
 
 /// A whole model, which says its policy to the other ranks.
 template <class Net>
 struct UnderBFloat16 : WithBFloat16<Net>::Type {
+  static_assert(
+      !requires { Net::device(); },
+      "lockstep: MixedBFloat16 computes on the processor: leave out On, or the policy");
   static constexpr std::string_view policy = "mixed_bfloat16";
 };
 template <class Net>

@@ -120,7 +120,7 @@ struct SharedUse : LayersInARow<SharedTables<Number, L, Parts...>> {
     return elements;
   }();
 
-  /// Each use has random numbers of its own, as each call of a layer in Keras.
+  /// Each use draws other random numbers, as each call of a layer in Keras.
   static StepContext context_of_use(const StepContext& context) {
     StepContext own = context;
     if (Number > 0) own.seed = RandomKey(context.seed).fold_in(Number).value();
@@ -252,11 +252,11 @@ struct SharedUses<Merge, std::index_sequence<Numbers...>, L, Parts...>
 /// L with one set of variables, applied to the output of each part (1 to 16), and the results
 /// merged: Parallel<Merge, Sequential<Part, L>...> whose branches are one L, as the towers of a
 /// siamese network are. A part takes an input out (In::Get<"left">, Slice), or prepares it with
-/// layers of its own; all have outputs of one shape. It is as calling one layer several times in
-/// Keras: gradients add up, a BatchNormalization normalises each input by its own batch and moves
-/// its averages each time, a Dropout draws for each anew. The variables of L are there once, in
-/// files too: "shared/dense/kernel". Bromley et al., "Signature verification using a 'siamese' time
-/// delay neural network", NIPS 1993.
+/// layers; all have outputs of one shape. It works like calling one layer several times in Keras:
+/// gradients add up, a BatchNormalization normalises each input by its own batch and moves its
+/// averages each time, a Dropout draws for each anew. The variables of L are there once, in files
+/// too: "shared/dense/kernel". Bromley et al., "Signature verification using a 'siamese' time delay
+/// neural network", NIPS 1993.
 /// @code
 /// using In = Inputs<NamedInput<"left", 28, 28, 1>, NamedInput<"right", 28, 28, 1>>;
 /// using Tower = Sequential<Conv2D<16, 3, ReLU>, Flatten, Dense<32>>;

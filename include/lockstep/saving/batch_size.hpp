@@ -89,11 +89,11 @@ BatchSizes find_batch_size_by(Model<Net, T, S, LossType, OptimizerType, Metrics.
   AnyStrategy& strategy = strategy_of(trainer);
   const int ranks = strategy.num_replicas_in_sync();
   const OptimizerType& optimizer = Files::optimizer(model);
-  const bool shares = strategy.sharded_updates();
+  const bool shares = strategy.sharded_updates(), shares_gradients = strategy.sharded_gradients();
 
   BatchSizes found;
   found.largest_fits = static_cast<std::int64_t>(
-      largest_batch<Net, LossType, T>(options.memory, optimizer, ranks, shares));
+      largest_batch<Net, LossType, T>(options.memory, optimizer, ranks, shares, shares_gradients));
   const std::vector<std::int64_t> batches =
       batches_to_try(options, found.largest_fits, samples.cardinality(), ranks);
   const std::vector<std::byte> before = state_to_keep(trainer, "find_batch_size");
@@ -107,11 +107,12 @@ BatchSizes find_batch_size_by(Model<Net, T, S, LossType, OptimizerType, Metrics.
                  .verify_replicas = false},
                 clock);
       const double seconds = chiefs_number(trainer, "find_batch_size", clock.median());
-      found.trials.push_back({.batch = batch,
-                              .samples_per_second = static_cast<double>(batch) / seconds,
-                              .memory = budget<Net, LossType, T>(static_cast<std::size_t>(batch),
-                                                                 optimizer, ranks, shares)
-                                            .memory});
+      found.trials.push_back(
+          {.batch = batch,
+           .samples_per_second = static_cast<double>(batch) / seconds,
+           .memory = budget<Net, LossType, T>(static_cast<std::size_t>(batch), optimizer, ranks,
+                                              shares, shares_gradients)
+                         .memory});
       if (options.verbose > 0 && strategy.is_chief()) log_trial(found.trials.back());
       if (has_passed_the_best(found.trials)) break;
     }
@@ -131,8 +132,9 @@ BatchSizes find_batch_size_by(Model<Net, T, S, LossType, OptimizerType, Metrics.
 /// Finds a batch size by measuring: trains for a few steps with batches of 16, 32, 64 and so on, up
 /// to the largest for which a step's memory, a constant of the model, fits, or until larger ones
 /// are slower; and puts the model back as it was: weights, the optimizer's state and count of
-/// updates, the place in the data. It suggests the smallest batch that trains about as many samples
-/// a second as the fastest. Lightning's BatchSizeFinder looks for the largest that does not fail.
+/// updates, the place in the data (not after an exception with several workers). It suggests the
+/// smallest batch that trains about as many samples a second as the fastest. Lightning's
+/// BatchSizeFinder looks for the largest that does not fail.
 ///
 /// `samples`: a pipeline before batch, which is repeated. All workers make the call, and get the
 /// chief's figures. A batch is that of all ranks together. Times differ from run to run: let

@@ -38,9 +38,9 @@ struct GenerateOptions {
   double top_p = 1;                      ///< above 0, at most 1
   std::uint64_t seed = 0;                ///< the same seed, the same text
   std::vector<std::uint32_t> stop = {};  ///< tokens that end a text; they are no part of it
-  /// Of a text that is longer than the model's sequence: each time that is full, so many of its
-  /// last tokens are computed anew from position 0 on, and the text goes on. 0: such a text is an
-  /// error, before anything is written.
+  /// For a text longer than the model's sequence: whenever the sequence is full, this many of its
+  /// last tokens are recomputed from position 0, and the text goes on. 0: such a text is an error,
+  /// before anything is written.
   std::size_t keep_when_full = 0;
   /// Called with each new token and the number of its prompt. False ends this text.
   std::function<bool(std::uint32_t token, std::size_t prompt)> on_token = {};
@@ -137,8 +137,9 @@ inline constexpr bool ends_with_softmax = [] {
 ///
 /// Layers: what is applied to each token, Embedding, PositionEmbedding, MultiHeadAttention and
 /// GroupQueryAttention with use_causal_mask, LSTM, GRU and SimpleRNN with return_sequences, the
-/// containers Sequential, Residual, Parallel, Repeat, Recompute, TiedHead and Frozen, and a layer of your own
-/// with `decode` (see DecodingLayer). Others are refused by the compiler.
+/// containers Sequential, Residual, Parallel, Repeat, Recompute, TiedHead and Frozen, and a layer
+/// of your own with `decode` (see DecodingLayer). Others are refused by the compiler. Of a model
+/// that was trained with MixedBFloat16, take the same network and its file.
 ///
 /// Memory: of a text, for each attention 2 * heads of keys and values * their features * P numbers,
 /// where P is the number of positions of the model's Input, or of the sliding window, rounded up to
@@ -217,7 +218,7 @@ class Generator {
   class Text {
    public:
     /// Goes on with the text. Returns the logits after its last token, which hold until the next
-    /// call. Throws as generate does, with the text as it was.
+    /// call; they may not be finite. Throws as generate does for tokens, with the text as it was.
     std::span<const T> append(std::span<const std::uint32_t> tokens) {
       writer_.append(memory_, 0, tokens);
       return memory_.logits;

@@ -234,6 +234,8 @@ class Trainer {
 
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const;
+  /// That and the policy of precision, which processes share and files do not.
+  [[nodiscard]] std::string signature_and_policy() const;
 
   /// Bytes of all arrays of a saved state.
   [[nodiscard]] std::uint64_t state_bytes() const;

@@ -192,12 +192,10 @@ void Trainer<T>::start(AnyReplica& replica) {
                 strategy_->num_replicas_in_sync(), ", but the collective of its replicas has ",
                 collective.size(), " ranks"}));
   const bool shares_gradients = variables_.shares_updates() && strategy_->sharded_gradients();
-  const CommonCall call(
-      replica, "compile",
-      concat({signature(), "\nmodels of the strategy: ", model_number_,
-              variables_.shares_updates() ? "\nsharded updates: yes" : "",
-              shares_gradients ? "\nsharded gradients: yes" : "", "\npolicy: ",
-              program_.layout().policy.empty() ? "float" : program_.layout().policy}));
+  const CommonCall call(replica, "compile",
+                        concat({signature_and_policy(), "\nmodels of the strategy: ", model_number_,
+                                variables_.shares_updates() ? "\nsharded updates: yes" : "",
+                                shares_gradients ? "\nsharded gradients: yes" : ""}));
   const auto allocate = [&](std::size_t bytes) {
     // (Where ranks share memory, they would have each other's arrays in theirs.)
     if (shares_gradients) return paged_buffer(bytes);
@@ -359,6 +357,12 @@ std::uint64_t Trainer<T>::state_bytes() const {
       std::max<std::size_t>(64, static_cast<std::size_t>(strategy_->num_replicas_in_sync()));
   const std::size_t own = parameters * ranks * (variables_.own_slots() + (has_residuals() ? 1 : 0));
   return (trained + own + workspace(0).state().values().size()) * sizeof(T);
+}
+
+template <class T>
+std::string Trainer<T>::signature_and_policy() const {
+  const std::string_view policy = program_.layout().policy;
+  return concat({signature(), "\npolicy: ", policy.empty() ? "float" : policy});
 }
 
 template <class T>

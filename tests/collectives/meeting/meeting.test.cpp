@@ -136,6 +136,7 @@ TEST_SUITE("meeting") {
           "Meeting::exchange must return \"host:port\" of each of the 2 ranks, and worker 1 got 1 "
           "texts");
     CHECK(contains(with({"a:1", "no port"}), "worker 1 got 2 texts"));
+    CHECK(contains(with({"a:1", "b:2"}), " and got 'b:2' in its place: does the store hold"));
     const auto throws = [](const std::string&) -> std::vector<std::string> {
       throw Error("the store is away");
     };

@@ -16,6 +16,7 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/inputs_outputs.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/shared.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -51,10 +52,11 @@ using Pooled =
 
 using Features =
     ls::Sequential<ls::Dense<4, ls::Mish>, ls::BatchNormalization<ls::Linear, no_scale>>;
-using Flat = ls::Sequential<
-    ls::Input<6>, ls::Normalization<>, ls::Dense<5, ls::SELU>, ls::BatchNormalization<ls::Softplus>,
-    ls::Frozen<Features>, ls::Repeat<2, ls::Recompute<ls::Dense<4, ls::HardSiLU>>>,
-    ls::Recompute<ls::Dropout<0.5>>, ls::Dense<300, ls::ReLU6>, ls::Dense<3, ls::Exponential>>;
+using Flat = ls::Sequential<ls::Input<6>, ls::Normalization<>, ls::Dense<5, ls::SELU>,
+                            ls::BatchNormalization<ls::Softplus>, ls::Frozen<Features>,
+                            ls::Repeat<2, ls::Recompute<ls::Dense<4, ls::HardSiLU>>>,
+                            ls::Recompute<ls::Dropout<0.5>>, ls::Float32<ls::Dense<300, ls::ReLU6>>,
+                            ls::Dense<3, ls::Exponential>>;
 using Functions =
     ls::Sequential<ls::Input<6>, ls::Dense<8, ls::GELUTanh>, ls::Dense<8, ls::Softsign>,
                    ls::Dense<8, ls::ELU>, ls::Dense<8, ls::LeakyReLU<20>>,

@@ -18,6 +18,7 @@
 #include "lockstep/extra/records/protobuf.hpp"
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/inputs_outputs.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/shared.hpp"
 #include "lockstep/network/swiglu.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -78,8 +79,8 @@ using Words = ls::Sequential<
     ls::Frozen<ls::Residual<ls::Dense<8, ls::LeakyReLU<20>>, ls::Dense<6>>>,
     ls::SpatialDropout1D<0.2>, ls::Conv1D<6, 3, ls::ReLU6, causal>, ls::ZeroPadding1D<1, 2>,
     ls::Cropping1D<1, 0>, ls::MaxPooling1D<3, pools1d>,
-    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::Recompute<ls::RMSNormalization<>>,
-    ls::UpSampling1D<2>, ls::GRU<4, backwards>,
+    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>,
+    ls::Float32<ls::Recompute<ls::RMSNormalization<>>>, ls::UpSampling1D<2>, ls::GRU<4, backwards>,
     ls::Parallel<
         ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
         ls::GRU<3, reset_before, ls::ELU, ls::HardSigmoid>,

@@ -435,11 +435,17 @@ LOCKSTEP_INLINE std::vector<std::string> exchange_in_store(const Meeting& meetin
     ::gethostname(name, sizeof name - 1);
     host = name;
   }
-  auto all = meeting.exchange(to_string(Address{host, static_cast<std::uint16_t>(port)}));
+  const std::string mine = to_string(Address{host, static_cast<std::uint16_t>(port)});
+  auto all = meeting.exchange(mine);
   if (all.size() != static_cast<std::size_t>(meeting.size) || !std::ranges::all_of(all, is_address))
     throw ConfigurationError(
         concat({"Meeting::exchange must return \"host:port\" of each of the ", meeting.size,
                 " ranks, and worker ", meeting.rank, " got ", all.size(), " texts"}));
+  if (const std::string& given = all[static_cast<std::size_t>(meeting.rank)]; given != mine)
+    throw ConfigurationError(concat(
+        {"Meeting::exchange must return what each rank has given it, in the order of ranks: ",
+         "worker ", meeting.rank, " gave ", mine, " and got '", printable(given, 100),
+         "' in its place: does the store hold another run's addresses?"}));
   return all;
 }
 

@@ -23,6 +23,7 @@
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/network/branches.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
@@ -582,6 +583,8 @@ struct DeviceLayer<Device, Recompute<Layers...>> {
                 "lockstep: Recompute does not run on the device: put its layers there without it");
   using Type = Sequential<Layers...>;
 };
+template <class Device, class L>
+struct DeviceLayer<Device, Float32<L>> : DeviceLayer<Device, L> {};
 template <class Device, class... Branches>
 struct DeviceLayer<Device, Parallel<Add, Branches...>> {
   using Type = Parallel<detail::DeviceAdd<Device>, typename DeviceLayer<Device, Branches>::Type...>;

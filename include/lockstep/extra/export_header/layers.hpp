@@ -35,6 +35,7 @@
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/layers/window.hpp"
 #include "lockstep/model/inputs_outputs.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
@@ -434,6 +435,8 @@ struct HeaderLayer<Sequential<Layers...>> {
 };
 template <class... Layers>
 struct HeaderLayer<Recompute<Layers...>> : HeaderLayer<Sequential<Layers...>> {};
+template <class L>
+struct HeaderLayer<Float32<L>> : HeaderLayer<L> {};
 template <std::size_t Times, class L>
 struct HeaderLayer<Repeat<Times, L>> {
   template <class In>

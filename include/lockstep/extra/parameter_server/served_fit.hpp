@@ -154,7 +154,7 @@ class TrainerShard final : public ShardKeeper {
         status_size_(trainer.workspace(0).pack_status().size()) {}
 
   [[nodiscard]] std::optional<std::string> difference(std::string_view signature) const override {
-    const std::string mine = trainer_.signature();
+    const std::string mine = trainer_.signature_and_policy();
     const auto lines = first_difference(signature, mine);
     if (!lines) return std::nullopt;
     return concat({"this worker has '", printable(lines->first, 500), "', the server has '",
@@ -273,8 +273,8 @@ class ServedVariables final : public RemoteVariables<T> {
   /// worker takes the servers', and may go on at another place.
   void begin(FitRank<T>& rank) override {
     const PsBegun begun = servers_.begin(
-        ++servers_.fits,
-        concat({trainer_.signature(), std::string_view("\0", 1), rank.fit.plan.signature}));
+        ++servers_.fits, concat({trainer_.signature_and_policy(), std::string_view("\0", 1),
+                                 rank.fit.plan.signature}));
     servers_.is_in_fit = !begun.is_over;
     if (begun.gives_state) {
       std::vector<std::byte> place;

@@ -118,10 +118,13 @@ class ShardedUpdater final : public Updater<T> {
   void ready(std::size_t count) override {
     if (!is_early_ && !has_gradients_) return;
     ranges_.ready(count, [this](std::size_t begin, std::size_t size) {
+      const TraceSpan span(step_.trace, TracePart::collective);
+      const auto start = Trace::Clock::now();
       if (has_gradients_) release_reduced();
       reduce_range(gradients().subspan(begin, size));
       begun_ = begin + size;
       if (!is_early_) release_reduced();
+      parts_.workspace.in_collective += Trace::Clock::now() - start;
     });
   }
 

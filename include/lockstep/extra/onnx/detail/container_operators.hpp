@@ -25,6 +25,7 @@
 #include "lockstep/layers/rnn.hpp"
 #include "lockstep/model/inputs_outputs.hpp"
 #include "lockstep/network/cross_attention.hpp"
+#include "lockstep/network/float32.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/parallel.hpp"
@@ -483,6 +484,8 @@ template <class L>
 inline constexpr bool holds_layers = requires { L::layer_count; };
 template <class... Layers>
 inline constexpr bool holds_layers<Recompute<Layers...>> = true;
+template <class L>
+inline constexpr bool holds_layers<Float32<L>> = holds_layers<L>;
 
 /// A layer, as a container has it: of a sequence it is given all, or each token by itself.
 template <class In, class L>
@@ -524,6 +527,8 @@ struct OnnxOperator<Sequential<Layers...>> {
 };
 template <class... Layers>
 struct OnnxOperator<Recompute<Layers...>> : OnnxOperator<Sequential<Layers...>> {};
+template <class L>
+struct OnnxOperator<Float32<L>> : OnnxOperator<L> {};
 template <std::size_t Times, class L>
 struct OnnxOperator<Repeat<Times, L>> {
   template <class In>
