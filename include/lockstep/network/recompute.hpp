@@ -18,6 +18,7 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/layer_place.hpp"
+#include "lockstep/network/parallel.hpp"
 #include "lockstep/network/sequential.hpp"
 
 // The scratch of the layers inside lies in temporary memory, which all layers at one depth share:
