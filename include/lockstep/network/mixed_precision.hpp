@@ -287,6 +287,7 @@ inline constexpr bool ends_linearly<UnderBFloat16<Net>> =
 /// its input are rounded. Embeddings and normalisation compute in float, as in Keras, and round
 /// their output; so do activations, pooling and softmax, also that of attention. A layer of the
 /// program's own reads all of its variables rounded. Float32<L> takes a layer out.
+/// Use: `compile<Net, MixedBFloat16>(MeanSquaredError{}, Adam{})`. Keras: `mixed_bfloat16`.
 struct MixedBFloat16 {
   using Scalar = float;
   /// Net, as it runs under the policy.

@@ -151,6 +151,7 @@ inline constexpr bool ends_with_softmax = [] {
 /// there is no PositionEmbedding, it has any length: max_positions is then the largest number.
 ///
 /// Neither copied nor moved: a std::shared_ptr<const Generator> is what threads share.
+/// Use: `Generator<Gpt>("gpt.safetensors")`. Keras: KerasHub's `CausalLM`.
 template <class Net, class T = float>
 class Generator {
  public:
@@ -162,6 +163,10 @@ class Generator {
       !requires { Net::device(); },
       "lockstep: a Generator computes on the processor: give it the network without On; files fit "
       "both");
+  static_assert(
+      !requires { Net::policy; },
+      "lockstep: this model has a policy of precision (MixedBFloat16): call save_weights(file), and "
+      "give the file to a Generator<Net> of the network without it");
   static_assert(detail::LogitsOfPositions<OutputShape>,
                 "lockstep: Generator needs a model whose output is a sequence of logits, one for "
                 "each id: ls::Input<positions>, ls::Embedding, layers, and at the end "
@@ -178,7 +183,7 @@ class Generator {
  public:
   static constexpr std::size_t vocabulary = decoder.vocabulary;
   static constexpr std::size_t max_positions = decoder.positions;
-  static constexpr std::size_t cache_bytes = decoder.cache * sizeof(T);  ///< of a text
+  static constexpr std::size_t cache_bytes = sizeof(T) * decoder.cache;  ///< of a text
 
   /// With the variables of any file that Model::load_weights reads. Throws as Predictor does.
   explicit Generator(const std::string& path)
@@ -195,11 +200,13 @@ class Generator {
   }
 
   /// What became of each variable, where there were options.
+  /// Use: `generator.loaded()`. Keras: none.
   [[nodiscard]] const LoadedWeights& loaded() const noexcept { return loaded_; }
 
   /// The tokens that follow the prompt. Throws ConfigurationError for an empty prompt, options that
   /// make no sense and a text that is too long; DataError for an id that is not in the vocabulary
   /// and for logits that are not finite.
+  /// Use: `generator.generate(tokens, {.max_new_tokens = 20})`. Keras: `generate`.
   std::vector<std::uint32_t> generate(std::span<const std::uint32_t> prompt,
                                       const GenerateOptions& options = {}) const {
     return writer_.generate({&prompt, 1}, options)[0];
@@ -213,7 +220,7 @@ class Generator {
     return writer_.generate(spans, options);
   }
 
-  /// One text, for a program that chooses tokens itself. Used by one thread at a time; the
+  /// One text, for a program that chooses tokens by itself. Used by one thread at a time; the
   /// Generator must outlive it.
   class Text {
    public:
@@ -235,6 +242,7 @@ class Generator {
     const detail::TextWriter<T>& writer_;
     detail::TextMemory<T> memory_;
   };
+  /// Use: `generator.text()`. Keras: none.
   [[nodiscard]] Text text() const { return Text(writer_); }
 
  private:
