@@ -4,10 +4,13 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <semaphore>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -146,8 +149,122 @@ TEST_CASE("from_stream: what is kept no more is read again, and then more is kep
   const auto read = [&] {
     while (gone.next() > 0) Read<float> all(gone);
   };
-  CHECK_THROWS_WITH_AS(read(), doctest::Contains(".keep be larger than the buffers of shuffle"),
+  CHECK_THROWS_WITH_AS(read(), doctest::Contains("its end, after samples: "), ls::DataError);
+}
+
+namespace {
+
+/// One counter for all streams, as std::cin is one: what was read comes never again.
+auto once(std::size_t keep, int* opened) {
+  return ls::from_stream(
+      [=, n = std::make_shared<int>(0)] {
+        ++*opened;
+        return [n](ls::Sample<float>& sample) {
+          if (*n == 20'000) return false;
+          sample.x[0] = static_cast<float>(*n);
+          sample.x[1] = static_cast<float>(*n * *n);
+          sample.y[0] = static_cast<float>(10 * *n);
+          ++*n;
+          return true;
+        };
+      },
+      {.sample_size = 2, .target_size = 1, .keep = keep});
+}
+
+}  // namespace
+
+TEST_CASE("from_stream: what cannot be read twice is right, or an error") {
+  int opened = 0;
+  const auto right = [&](auto dataset) {
+    opened = 0;
+    dataset.begin({.seed = 3});
+    Indices seen;
+    while (dataset.next() > 0) {
+      const Read<double> read(dataset);
+      for (std::size_t i = 0; i < read.x.samples(); ++i) {
+        if (read.x(i, 0) != static_cast<double>(dataset.sample_indices()[i])) return false;
+        seen.push_back(dataset.sample_indices()[i]);
+      }
+    }
+    return sorted(seen) == range(0, 20'000) && opened == 1;
+  };
+  CHECK(right(once(1024, &opened).batch(2048)));
+  CHECK(right(once(1024, &opened).batch(16'000)));
+  CHECK(right(once(1, &opened).batch(16)));
+  CHECK(right(once(1024, &opened).shuffle(200).batch(32)));  // some stay there for 2'000 samples
+  CHECK(right(once(1024, &opened).shuffle(3'000).batch(500)));
+  CHECK(
+      right(once(std::size_t(-1), &opened).filter([](const auto&) { return true; }).batch(9'000)));
+  // The rule has an end, and filter reads each sample before the batch does.
+  const char* const says =
+      "sample 0 differs from before; make .keep larger: it was 100, and must be at least ";
+  CHECK_THROWS_WITH_AS(right(once(100, &opened).batch(3'000)), doctest::Contains(says),
                        ls::DataError);
+  CHECK(opened == 2);
+  CHECK_THROWS_WITH_AS(
+      right(once(100, &opened).filter([](const auto&) { return true; }).batch(300)),
+      doctest::Contains(says), ls::DataError);
+}
+
+TEST_CASE("from_stream: who begins late, or again, has the same samples, or an error") {
+  for (const std::size_t keep : {16U, 4096U}) {
+    CAPTURE(keep);
+    Counts counts;
+    auto first = counting(500, &counts, keep).batch(20);
+    auto late = first;
+    first.begin({});
+    CHECK(read_all(first) == range(0, 500));
+    late.begin({});
+    CHECK(read_all(late) == range(0, 500));
+    CHECK(counts.opened == (keep == 16 ? 2 : 1));
+  }
+  int opened = 0;
+  auto first = once(16, &opened).batch(20);
+  auto late = first;
+  first.begin({});
+  for (int batch = 0; batch < 10; ++batch) {
+    first.next();
+    const Read<double> read(first);
+  }
+  const std::string says = "sample 0 differs from before";
+  late.begin({});
+  CHECK_THROWS_WITH_AS(late.next(), doctest::Contains(says.c_str()), ls::DataError);
+  // Backwards:
+  CHECK_THROWS_WITH_AS(first.seek(2), doctest::Contains(says.c_str()), ls::DataError);
+  first.begin({.number = 1});  // another pass goes on where the counter is
+  CHECK(first.next() == 20);
+}
+
+TEST_CASE("from_stream: while the stream waits, others read what has come") {
+  std::binary_semaphore waits(0), go_on(0);
+  auto dataset = ls::from_stream(
+                     [&] {
+                       return [&, n = 0](ls::Sample<float>& sample) mutable {
+                         if (n == 8) {
+                           waits.release();
+                           if (!go_on.try_acquire_for(std::chrono::seconds(60))) return false;
+                         }
+                         sample.x[0] = static_cast<float>(n);
+                         return n++ < 12;
+                       };
+                     },
+                     {.sample_size = 1})
+                     .batch(4);
+  dataset.begin({});
+  auto other = dataset;
+  CHECK(other.next() == 4);
+  std::thread thread([&] {
+    while (dataset.next() > 0) Read<float> all(dataset);
+  });
+  waits.acquire();
+  CHECK(Read<float>(other).x(3, 0) == 3);
+  CHECK(other.next() == 4);
+  CHECK(Read<float>(other).x(3, 0) == 7);
+  go_on.release();
+  CHECK(other.next() == 4);
+  CHECK(Read<float>(other).x(3, 0) == 11);
+  CHECK(other.next() == 0);
+  thread.join();
 }
 
 TEST_CASE("from_stream: seeking anywhere equals running there") {
@@ -200,32 +317,36 @@ TEST_CASE("from_stream: the key of a pass is the same for all, and another in ea
 }
 
 TEST_CASE("from_stream: copies in a process share one stream, looking ahead too") {
-  Counts counts;
-  const ls::AnyDataset dataset(counting(64, &counts).shuffle(5).batch(8));
-  std::vector<Indices> seen(3);
-  std::barrier all_have_begun(3);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 3; ++rank)
-    threads.emplace_back([&, rank] {
-      ls::DistributedDataset<ls::AnyDataset> mine(
-          dataset, {.num_workers = 1, .worker = 0, .local_replicas = 3, .local_replica = rank});
-      mine.begin({.seed = 1});
-      all_have_begun.arrive_and_wait();
-      while (mine.next()) {
-        Tensor<float> x(mine.samples(), 2), y(mine.samples(), 1);
-        mine.read(x.view(), y.view());
-        for (std::size_t i = 0; i < mine.samples(); ++i) {
-          if (x(i, 0) != static_cast<float>(mine.sample_indices()[i])) return;
-          seen[static_cast<std::size_t>(rank)].push_back(mine.sample_indices()[i]);
+  for (const bool late : {false, true}) {  // late: some begin when others have read past .keep
+    CAPTURE(late);
+    Counts counts;
+    const ls::AnyDataset dataset(counting(64, &counts, late ? 1 : 1024).shuffle(5).batch(8));
+    std::vector<Indices> seen(3);
+    std::barrier all_have_begun(3);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        ls::DistributedDataset<ls::AnyDataset> mine(
+            dataset, {.num_workers = 1, .worker = 0, .local_replicas = 3, .local_replica = rank});
+        mine.begin({.seed = 1});
+        if (!late) all_have_begun.arrive_and_wait();
+        while (mine.next()) {
+          Tensor<float> x(mine.samples(), 2), y(mine.samples(), 1);
+          mine.read(x.view(), y.view());
+          for (std::size_t i = 0; i < mine.samples(); ++i) {
+            if (x(i, 0) != static_cast<float>(mine.sample_indices()[i])) return;
+            seen[static_cast<std::size_t>(rank)].push_back(mine.sample_indices()[i]);
+          }
+          if (mine.has_next() != (mine.position() < 8)) return;
         }
-        if (mine.has_next() != (mine.position() < 8)) return;
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  Indices all = flat(seen);
-  CHECK(sorted(all) == range(0, 64));
-  CHECK(counts.opened == 1);
-  CHECK(counts.given == 64);
+      });
+    for (std::thread& thread : threads) thread.join();
+    Indices all = flat(seen);
+    CHECK(sorted(all) == range(0, 64));
+    if (late) continue;
+    CHECK(counts.opened == 1);
+    CHECK(counts.given == 64);
+  }
 }
 
 TEST_CASE("from_stream: parallel_read reads it, with weights") {
@@ -272,9 +393,9 @@ TEST_CASE("from_stream: an exception of the stream comes to all, and sizes are c
   CHECK_THROWS_WITH(broken.next(), "the line is dead");
   CHECK(other.next() == 4);  // read before
   CHECK_THROWS_WITH(other.next(), "the line is dead");
-  CHECK_THROWS_WITH_AS(ls::from_stream([] { return [](ls::Sample<float>&) { return false; }; }, {}),
-                       doctest::Contains(".sample_size must be at least 1"),
-                       ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(
+      (void)ls::from_stream([] { return [](ls::Sample<float>&) { return false; }; }, {}),
+      doctest::Contains(".sample_size must be at least 1"), ls::ConfigurationError);
 }
 
 TEST_SUITE_END();

@@ -46,7 +46,7 @@ auto rows(std::optional<int> samples) {
           return true;
         };
       },
-      {.sample_size = 3, .target_size = 1, .keep = 16});
+      {.sample_size = 3, .target_size = 1, .keep = 4});
 }
 /// The same rows in an array.
 auto array_of_rows(std::size_t samples) {
@@ -139,11 +139,12 @@ TEST_CASE("a stream without an end: an epoch has steps_per_epoch") {
 }
 
 TEST_CASE("streams of the workers' own: one that ends earlier goes on without samples") {
-  for (const auto& [first, second] : {std::pair{40, 12}, {0, 25}, {16, 16}}) {
+  for (const auto& samples : {std::pair{40, 12}, {0, 25}, {16, 16}}) {
+    const auto first = samples.first, second = samples.second;
     CAPTURE(first);
     CAPTURE(second);
     const std::vector<Result> all =
-        on_tcp_workers<Result>(2, 1, "", [first = first, second = second](TcpStrategy& strategy) {
+        on_tcp_workers<Result>(2, 1, "", [first, second](TcpStrategy& strategy) {
           auto model =
               ls::compile<Net, double>(strategy, {.seed = 4}, ls::MeanSquaredError{}, ls::Adam{});
           const auto own = rows(strategy.worker_index() == 0 ? first : second)

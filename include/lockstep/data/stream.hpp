@@ -26,7 +26,7 @@ struct StreamSizes {
   std::size_t sample_size = 0;  ///< elements per sample
   std::size_t target_size = 0;  ///< elements per target
   std::size_t weight_size = 0;  ///< of a sample's weights: 0, or 1
-  std::size_t keep = 1024;      ///< samples that are kept behind the newest one, to begin with
+  std::size_t keep = 1024;      ///< newest samples that stay in memory, at least
 };
 
 namespace detail {
@@ -137,21 +137,26 @@ class StreamStage {
 /// @endcode
 /// Each epoch, and each repetition of `repeat`, opens the stream anew, as tf.data's from_generator
 /// calls its function. `open(RandomKey key)` is given a key of the pass, the same on all ranks, for
-/// an order of its own in each. The cardinality is unknown: fit goes on to the end of the stream
+/// a different order in each. The cardinality is unknown: fit goes on to the end of the stream
 /// in each epoch, or for steps_per_epoch; one without an end needs these.
 ///
 /// Each process reads the whole stream, once for all of its replicas, and each rank takes its share
 /// of every batch, so all must get the same samples. With AutoShardPolicy::off each worker has a
 /// stream by itself; one that ends earlier takes part without samples until all have ended.
 ///
-/// Samples stay in memory until `keep` newer ones have come. One that is wanted later, as behind a
-/// large shuffle, is read again from the beginning of its stream, and more are kept from then on.
-/// A run that is resumed skips what it has read. So `open` must give the same samples each time for
-/// a key; of a stream that cannot be read twice, choose `keep` larger than shuffle's buffer and do
-/// not resume in the middle of an epoch. An exception of `next` ends the training of all.
+/// The newest `keep` samples stay in memory; where reading has needed more, twice as many as that;
+/// and those that came after the last read, up to 16 times `keep`. So a batch larger than `keep`
+/// and the stragglers of a shuffle find their samples. A sample that is gone all the same, a
+/// replica that begins after the first one is gone, a seek backwards and a resumed run open the
+/// stream again and skip: `open` must give the same samples each time for a key. The streams of one
+/// pass in a process are compared (samples 0 to 63, 127, 255 and so on, and the end); a difference
+/// is a DataError that says what to raise. For a stream that cannot be read twice (std::cin), let
+/// `keep` be at least several times shuffle's buffer plus batch x (2 + prefetch), and do not resume
+/// in the middle of an epoch: a new process has nothing to compare with.
 ///
-/// Calls of next are made one at a time, by any thread. Throws ConfigurationError for samples
-/// without elements.
+/// Calls of next are made one at a time, by any thread; while one waits, other threads still read
+/// the samples that have come. An exception of `next` ends the training of all. Throws
+/// ConfigurationError for samples without elements.
 /// Use: `from_stream([] { return [n = 0](Sample<float>& sample) mutable { sample.x[0] = float(n);
 /// return n++ < 100; }; }, {.sample_size = 1})`. Keras: `Dataset.from_generator`.
 template <class Open, class Made = StreamStage>
