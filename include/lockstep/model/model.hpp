@@ -1,4 +1,6 @@
 // Model: a network with a strategy, a loss, an optimizer and metrics.
+//
+// (One file of more than 800 lines: Model's members, most of them comments for programs.)
 #pragma once
 
 #include <Eigen/Core>

@@ -1,4 +1,6 @@
 // Decoding: what a network makes of a text's next tokens, with what it has kept of those before.
+//
+// (One file of more than 800 lines: a kind of layer is a page, and all of them are one table.)
 #pragma once
 
 #include <algorithm>

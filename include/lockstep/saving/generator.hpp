@@ -165,7 +165,8 @@ class Generator {
       "both");
   static_assert(
       !requires { Net::policy; },
-      "lockstep: this model has a policy of precision (MixedBFloat16): call save_weights(file), and "
+      "lockstep: this model has a policy of precision (MixedBFloat16): call save_weights(file), "
+      "and "
       "give the file to a Generator<Net> of the network without it");
   static_assert(detail::LogitsOfPositions<OutputShape>,
                 "lockstep: Generator needs a model whose output is a sequence of logits, one for "

@@ -25,9 +25,11 @@ TEST_SUITE("hierarchical") {
       HierarchicalGroup(worker + 1, any_collective(outer.member(worker)).get());
     });
     CHECK(message_of(thrown[0]) ==
-          "all workers must have the same number of replicas: worker 1 has 2, worker 0 has 1");
+          "all workers must have the same number of replicas: that of rank 1 has 2, that of rank 0 "
+          "has 1");
     CHECK(message_of(thrown[1]) ==
-          "all workers must have the same number of replicas: worker 0 has 1, worker 1 has 2");
+          "all workers must have the same number of replicas: that of rank 0 has 1, that of rank 1 "
+          "has 2");
   }
 
   TEST_CASE("ranks count worker by worker; alone, the threads are all") {

@@ -87,8 +87,8 @@ LOCKSTEP_INLINE HierarchicalGroup::HierarchicalGroup(int local_size, AnyCollecti
   for (std::size_t other = 0; other < sizes.size(); ++other)
     if (sizes[other] != mine)
       throw ConfigurationError(
-          concat({"all workers must have the same number of replicas: worker ", other, " has ",
-                  sizes[other], ", worker ", outer_->rank(), " has ", mine}));
+          concat({"all workers must have the same number of replicas: that of rank ", other,
+                  " has ", sizes[other], ", that of rank ", outer_->rank(), " has ", mine}));
 }
 
 namespace detail {

@@ -22,6 +22,7 @@
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
@@ -297,10 +298,9 @@ class Nccl {
       const auto text = [](const Call& each) {
         return concat({to_string(each.call), each.on_device != 0 ? " on a device" : ""});
       };
-      tcp.fail({.reason = concat({"workers are out of step: ", tcp.name(0), " is in ", text(first),
-                                  ", ", tcp.name(other), " in ", text(call),
-                                  "; all workers must call the same operations with equal lengths",
-                                  tcp.calls()}),
+      tcp.fail({.reason = concat({are_out_of_step("workers", tcp.name(0), text(first),
+                                                  tcp.name(other), text(call)),
+                                  equal_calls, tcp.calls()}),
                 .code = ExitCode::failure});
     }
   }
