@@ -14,6 +14,7 @@
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/model_files.hpp"
 #include "lockstep/step/synchronization.hpp"
 #include "lockstep/training/fit.ipp"
 #include "support/model_testing.hpp"
@@ -184,16 +185,24 @@ TEST_CASE("fit: the order of what ranks exchange, for each feature") {
 }
 
 TEST_CASE("fit: parts are there where something asks for them, in one order") {
-  const auto names = [](const ls::FitOptions& options) {
-    MovingTrainer held(1);
+  const auto names = [](ls::detail::Trainer<float>& trainer, const ls::FitOptions& options) {
     const ls::AnyDataset data(RowDataset(TinyData(20), 5));
     ls::CallbackList<> callbacks;
-    ls::detail::FitState<float> fit(held.trainer, data, options, callbacks);
+    ls::detail::FitState<float> fit(trainer, data, options, callbacks);
     ls::detail::add_parts(fit);
     std::string text;
     for (const auto* part : fit.parts) text += std::string(part->name()) + ", ";
     return text;
   };
-  CHECK(names({}) == "recovery, whole state, ");
-  CHECK(names({.profile = "trace.json"}) == "recovery, whole state, profile, ");
+  MovingTrainer held(1);
+  CHECK(names(held.trainer, {}) == "recovery, whole state, ");
+  CHECK(names(held.trainer, {.profile = "trace.json"}) == "recovery, whole state, profile, ");
+  ls::OneDeviceStrategy strategy;
+  auto model = ls::compile<TinyNet>(
+      strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+      ls::SGD{.learning_rate = 0.1, .gradient_accumulation_steps = 3});
+  auto& accumulating = ls::detail::ModelFiles<decltype(model)>::trainer(model);
+  CHECK(names(accumulating, {}) == "recovery, accumulation, whole state, ");
+  CHECK(names(accumulating, {.profile = "trace.json"}) ==
+        "recovery, accumulation, whole state, profile, ");
 }
