@@ -287,9 +287,6 @@ namespace detail {
 template <class... Layers>
 inline constexpr bool ends_linearly<Recompute<Layers...>> = ends_linearly<Sequential<Layers...>>;
 
-}  // namespace detail
-namespace detail {
-
 template <class L>
 inline constexpr bool is_sequential<Recompute<L>> = is_sequential<L>;
 
