@@ -298,9 +298,9 @@ class Nccl {
       const auto text = [](const Call& each) {
         return concat({to_string(each.call), each.on_device != 0 ? " on a device" : ""});
       };
-      tcp.fail({.reason = concat({are_out_of_step("workers", tcp.name(0), text(first),
-                                                  tcp.name(other), text(call)),
-                                  equal_calls, tcp.calls()}),
+      tcp.fail({.reason = concat({detail::are_out_of_step("workers", tcp.name(0), text(first),
+                                                          tcp.name(other), text(call)),
+                                  detail::equal_calls, tcp.calls()}),
                 .code = ExitCode::failure});
     }
   }
