@@ -29,6 +29,6 @@ using Model = ls::Sequential<ls::Input<6>, ls::Dense<4, ls::ReLU>>;
 #endif
 
 int main() {
-  ls::detail::OnnxGraph graph({}, "x", Model::InputShape::extents);
+  ls::detail::OnnxGraph graph(ls::detail::ExportedVariables{});
   ls::detail::OnnxOperator<Model>::write<Model::InputShape>(graph);
 }

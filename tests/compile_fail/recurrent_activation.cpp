@@ -20,6 +20,6 @@ using Model = ls::Sequential<ls::Input<6, 2>, ls::ToSequence, Layer, ls::Dense<4
 static_assert(Model::parameter_count > 0);
 
 int main() {
-  ls::detail::OnnxGraph graph({}, "x", Model::InputShape::extents);
+  ls::detail::OnnxGraph graph(ls::detail::ExportedVariables{});
   ls::detail::OnnxOperator<Model>::write<Model::InputShape>(graph);
 }

@@ -268,32 +268,34 @@ TEST_CASE("tar: images and their classes, by a decoder of the caller's") {
                  ".image has no extension"));
 }
 
-TEST_CASE("tar: files of GNU tar in all of its formats [needs tar]") {
-  const TemporaryFolder folder;
-  const auto shell = [&](const std::string& script) {
-    const Finished finished = run_process({"/usr/bin/env", "bash", "-ec", script, folder.path()});
-    INFO(finished.output);
-    REQUIRE(finished.exit_code == 0);
-  };
-  shell(
-      "cd \"$0\"; mkdir -p w/a w/b; cd w; printf 1 > a/0001.cls; printf one > a/0001.txt; "
-      "printf mask > a/0001.seg.png; printf 2 > a/0002.cls; printf 3 > b/" +
-      long_name + ".cls; printf three > b/" + long_name +
-      ".txt; printf 4 > $'b/gr\\u00fc\\u00dfe.cls'; "
-      "for format in gnu oldgnu pax posix; do "
-      "tar --sort=name --format=$format -cf ../$format.tar a b; done; "
-      "rm b/n*; for format in v7 ustar; do "
-      "tar --sort=name --format=$format -cf ../$format.tar a b; done");
-  std::vector<std::string> sorted = expected;
-  std::swap(sorted[2], sorted[3]);  // "g" comes before "n"
-  for (const char* format : {"gnu", "oldgnu", "pax", "posix"}) {
-    CAPTURE(format);
-    CHECK(listed(folder.path(std::string(format) + ".tar")) == sorted);
-  }
-  sorted.pop_back();
-  for (const char* format : {"v7", "ustar"}) {
-    CAPTURE(format);
-    CHECK(listed(folder.path(std::string(format) + ".tar")) == sorted);
+TEST_SUITE("GNU tar [needs tar]") {
+  TEST_CASE("tar: files of GNU tar in all of its formats") {
+    const TemporaryFolder folder;
+    const auto shell = [&](const std::string& script) {
+      const Finished finished = run_process({"/usr/bin/env", "bash", "-ec", script, folder.path()});
+      INFO(finished.output);
+      REQUIRE(finished.exit_code == 0);
+    };
+    shell(
+        "cd \"$0\"; mkdir -p w/a w/b; cd w; printf 1 > a/0001.cls; printf one > a/0001.txt; "
+        "printf mask > a/0001.seg.png; printf 2 > a/0002.cls; printf 3 > b/" +
+        long_name + ".cls; printf three > b/" + long_name +
+        ".txt; printf 4 > $'b/gr\\u00fc\\u00dfe.cls'; "
+        "for format in gnu oldgnu pax posix; do "
+        "tar --sort=name --format=$format -cf ../$format.tar a b; done; "
+        "rm b/n*; for format in v7 ustar; do "
+        "tar --sort=name --format=$format -cf ../$format.tar a b; done");
+    std::vector<std::string> sorted = expected;
+    std::swap(sorted[2], sorted[3]);  // "g" comes before "n"
+    for (const char* format : {"gnu", "oldgnu", "pax", "posix"}) {
+      CAPTURE(format);
+      CHECK(listed(folder.path(std::string(format) + ".tar")) == sorted);
+    }
+    sorted.pop_back();
+    for (const char* format : {"v7", "ustar"}) {
+      CAPTURE(format);
+      CHECK(listed(folder.path(std::string(format) + ".tar")) == sorted);
+    }
   }
 }
 

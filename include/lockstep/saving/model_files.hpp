@@ -118,7 +118,7 @@ template <class T>
 std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call);
 /// Restores what the chief has kept. `call` names the call, and lives as long as the program.
 template <class T>
-void put_back_state(Trainer<T>& trainer, const char* call, std::vector<std::byte> kept);
+void put_back_state(Trainer<T>& trainer, const char* call, const std::vector<std::byte>& kept);
 /// That of the chief, on all workers.
 template <class T>
 double chiefs_number(const Trainer<T>& trainer, const char* call, double number);

@@ -460,9 +460,9 @@ std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call
 }
 
 template <class T>
-void put_back_state(Trainer<T>& trainer, const char* call, std::vector<std::byte> kept) {
-  const std::vector<std::byte> bytes = contents_from_chief(
-      trainer.strategy(), {.name = call, .arguments = {}}, {.bytes = std::move(kept)});
+void put_back_state(Trainer<T>& trainer, const char* call, const std::vector<std::byte>& kept) {
+  const std::vector<std::byte> bytes =
+      contents_from_chief(trainer.strategy(), {.name = call, .arguments = {}}, {.bytes = kept});
   restore(trainer, decode_checkpoint(bytes));
 }
 
@@ -609,6 +609,6 @@ LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<LOCKSTEP_REAL>&, const std:
 LOCKSTEP_INSTANCE(void restore(Trainer<LOCKSTEP_REAL>&, const TrainingState&));
 LOCKSTEP_INSTANCE(std::vector<std::byte> state_to_keep(const Trainer<LOCKSTEP_REAL>&, const char*));
 LOCKSTEP_INSTANCE(void put_back_state(Trainer<LOCKSTEP_REAL>&, const char*,
-                                      std::vector<std::byte>));
+                                      const std::vector<std::byte>&));
 LOCKSTEP_INSTANCE(double chiefs_number(const Trainer<LOCKSTEP_REAL>&, const char*, double));
 }}}  // namespace lockstep::detail
