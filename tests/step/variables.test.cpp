@@ -419,9 +419,9 @@ TEST_CASE("UpdateShares: what of a range is others'") {
 }
 
 TEST_CASE("GradientNorms: computed as ranges become ready, by several, they are those of all") {
-  const std::array variables{ls::Variable{"a", {70'001}, ls::ones},
-                             ls::Variable{"b", {40'000}, ls::ones}};
-  ls::Arena<float> gradients(variables);
+  const std::array two_arrays{ls::Variable{"a", {70'001}, ls::ones},
+                              ls::Variable{"b", {40'000}, ls::ones}};
+  ls::Arena<float> gradients(two_arrays);
   for (std::size_t i = 0; i < gradients.values().size(); ++i)
     gradients.values()[i] = static_cast<float>(i % 97) - 40;
   ls::detail::GradientNorms whole(gradients), ranged(gradients);
