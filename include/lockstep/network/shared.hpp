@@ -1,7 +1,6 @@
 // Shared: one layer that several inputs go through, with one set of variables.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -132,7 +131,7 @@ struct SharedUse : LayersInARow<SharedTables<Number, L, Parts...>> {
     constexpr std::size_t count = of_layer<In>.size();
     constexpr bool adds = Number + 1 < sizeof...(Parts);
     std::array<std::span<T>, Base::template variables<In>.size()> gradients{};
-    std::copy(pass.gradients.begin(), pass.gradients.end(), gradients.begin());
+    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = pass.gradients[i];
     if constexpr (adds) {
       T* next = pass.temporary.data();
       for (std::size_t i = 0; i < count; ++i) {
