@@ -40,7 +40,7 @@ class OpenStream {
   virtual ~OpenStream() = default;
   virtual bool next(Sample<float>& sample) = 0;
 };
-/// Opens a stream; the key is that of the pass.
+/// Opens the stream for one pass over the data; the key seeds random numbers of that pass.
 using OpensStream = std::function<std::unique_ptr<OpenStream>(RandomKey key)>;
 
 template <class Next>

@@ -96,7 +96,7 @@ struct RecurrenceSize {
 template <class T>
 struct Recurrence {
   RecurrenceSize size;
-  bool continues = false;               ///< the first state is there, and not zero
+  bool continues = false;               ///< the initial state is given; otherwise it is zero
   const T* inputs = nullptr;            ///< of `inputs` features
   const T* kernel = nullptr;            ///< [inputs][gates * units]
   const T* recurrent_kernel = nullptr;  ///< [units][gates * units]

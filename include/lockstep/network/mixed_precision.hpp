@@ -105,18 +105,7 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     static_assert(std::is_same_v<T, float>, "lockstep: MixedBFloat16 is for float");
-    ForwardPass<T> own = pass;
-    Copies<In> copies;
-    if constexpr (copies_operands<In>) {
-      copies.take(pass.weights, pass.x, pass.temporary.data());
-      own.weights = copies.weights;
-      own.x = copies.x;
-      own.temporary = pass.temporary.subspan(copied<In>(pass.x.stride()));
-    }
-    {
-      const Scope scope;
-      L::template forward<In, T>(own);
-    }
+    with_operands<In>(pass, [](const ForwardPass<T>& own) { L::template forward<In, T>(own); });
     if constexpr (P != Precision::float32) round_tensor(pass.y);
   }
 
@@ -184,19 +173,24 @@ struct Rounded : RoundedFusible<L, P> {
     }
   };
 
-  template <class In, class F>
-  static void run(const BackwardPass<float>& pass, const F& f) {
-    BackwardPass<float> own = pass;
+  /// Calls f with the pass as L is given it.
+  template <class In, class Pass, class F>
+  static void with_operands(const Pass& pass, const F& f) {
+    Pass own = pass;
     Copies<In> copies;
     if constexpr (copies_operands<In>) {
       copies.take(pass.weights, pass.x, pass.temporary.data());
       own.weights = copies.weights;
       own.x = copies.x;
       own.temporary = pass.temporary.subspan(copied<In>(pass.x.stride()));
-      round_tensor(pass.dy);
     }
     const Scope scope;
     f(own);
+  }
+  template <class In, class F>
+  static void run(const BackwardPass<float>& pass, const F& f) {
+    if constexpr (copies_operands<In>) round_tensor(pass.dy);
+    with_operands<In>(pass, f);
   }
 };
 

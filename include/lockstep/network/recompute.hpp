@@ -22,7 +22,7 @@
 #include "lockstep/network/sequential.hpp"
 
 // The scratch of the layers inside lies in temporary memory, which all layers at one depth share:
-// so the blocks of a model have one scratch between them, and its size is that of the largest.
+// so all blocks of a model share one scratch buffer, as large as the largest of them needs.
 // What a block keeps is what its second forward must find as the first one did: the mask of its
 // input, and the variables that forward changes.
 
@@ -107,7 +107,7 @@ struct RecomputePlaces {
 /// moving statistics are changed once. It may stand in Repeat, Residual, Recompute and others.
 ///
 /// Of one layer (a Sequential, say), it has the names of that layer, and of several those of a
-/// Sequential of them; files of weights fit with Recompute and without. Inference is that of the
+/// Sequential of them; files of weights load with Recompute or without. Inference is that of the
 /// layers. Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost",
 /// arXiv 1604.06174, 2016.
 /// @code

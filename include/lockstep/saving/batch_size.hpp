@@ -117,7 +117,7 @@ BatchSizes find_batch_size_by(Model<Net, T, S, LossType, OptimizerType, Metrics.
       if (has_passed_the_best(found.trials)) break;
     }
   } catch (...) {
-    // (After the loss of a worker, there is nobody to put it back with.)
+    // (Putting it back takes all workers, and one may be lost.)
     if (strategy.num_workers() == 1) put_back();
     throw;
   }
@@ -137,9 +137,9 @@ BatchSizes find_batch_size_by(Model<Net, T, S, LossType, OptimizerType, Metrics.
 /// BatchSizeFinder looks for the largest that does not fail.
 ///
 /// `samples`: a pipeline before batch, which is repeated. All workers make the call, and get the
-/// chief's figures. A batch is that of all ranks together. Times differ from run to run: let
-/// nothing else run meanwhile. Throws ConfigurationError for options that make no sense, and when
-/// not even one sample a rank fits; what fit throws.
+/// chief's figures. Batch sizes are global: the samples of all ranks together. Times differ from
+/// run to run: let nothing else run meanwhile. Throws ConfigurationError for options that make no
+/// sense, and when not even one sample a rank fits; what fit throws.
 /// @code
 /// const auto found = lockstep::find_batch_size(model, samples, {.memory = 4 * lockstep::GiB});
 /// model.fit(samples.batch(found.suggestion), {.epochs = 10});

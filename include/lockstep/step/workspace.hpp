@@ -120,7 +120,7 @@ class Workspace {
   Regularization<T> regularization;
   Constraints<T> constraints;
   ActivityPenalty activity_penalty;  ///< of the batch
-  /// Time in the reductions of steps. Whoever reads it resets it.
+  /// Time spent in the reductions of steps since it was last read; readers reset it to zero.
   Trace::Clock::duration in_collective{};
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }

@@ -67,8 +67,8 @@ class FitPart {
 template <class T>
 class RemoteVariables : public FitPart<T> {
  public:
-  /// In one of those processes, does what fit is there, and throws Served at its end. Elsewhere
-  /// returns at once.
+  /// In a parameter server, serves until training ends, then throws Served. Elsewhere returns
+  /// at once.
   virtual void serve() = 0;
   /// Whether a fit is training them.
   [[nodiscard]] virtual bool are_in_fit() const noexcept = 0;
