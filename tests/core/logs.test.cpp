@@ -16,6 +16,7 @@ TEST_CASE("Logs keep the order of the first set") {
   for (const auto& [name, value] : logs) order += name + "=" + std::to_string(value) + ";";
   CHECK(order == "loss=0.250000;accuracy=0.500000;");
   CHECK(logs.at("loss") == 0.25);
+  CHECK(logs["loss"] == 0.25);
   CHECK(*logs.find("accuracy") == 0.5);
   CHECK(logs.find("val_loss") == nullptr);
   CHECK(logs.contains("loss"));

@@ -305,6 +305,9 @@ TEST_CASE("Generator: a seed gives one text, on any number of threads") {
   // Of one candidate, the choice is that of greedy.
   other.top_k = 1;
   CHECK(generator.generate(prompt, other) == generator.generate(prompt, {.max_new_tokens = 30}));
+  other.temperature = 0;
+  CHECK_THROWS_WITH_AS((void)generator.generate(prompt, other),
+                       doctest::Contains("give a .temperature above 0"), ls::ConfigurationError);
   CHECK(generator.generate(prompt).size() == positions - 3);
 }
 

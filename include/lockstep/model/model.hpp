@@ -749,12 +749,14 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
 /// What the model is made of: of a policy, the network under it, and its scalar type.
 template <class Net, class T>
 struct UnderPolicy {
+  static constexpr bool is_policy = false;
   using Network = Net;
   using Scalar = T;
 };
 template <class Net, class T>
   requires requires { typename T::template Network<Net>; }
 struct UnderPolicy<Net, T> {
+  static constexpr bool is_policy = true;
   using Network = typename T::template Network<Net>;
   using Scalar = typename T::Scalar;
 };
@@ -762,6 +764,9 @@ struct UnderPolicy<Net, T> {
 /// The same with a loss, an optimizer and metrics, or without some of them. T may be a policy.
 template <class Net, class Type, class S, class Begin, class... Parts>
 auto compile_and(StrategyOf<S> strategy, CompileOptions options, Begin begin, Parts... parts) {
+  static_assert(!(UnderPolicy<Net, Parts>::is_policy || ...),
+                "lockstep: a policy is a type, not an argument: write "
+                "compile<Net, MixedBFloat16>(strategy, loss, optimizer)");
   using T = typename UnderPolicy<Net, Type>::Scalar;
   const auto with = [&]<class... All>(All... all) {
     return compile_all<typename UnderPolicy<Net, Type>::Network, T, S>(

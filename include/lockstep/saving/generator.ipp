@@ -25,6 +25,11 @@ Sampler<T>::Sampler(const GenerateOptions& options, std::size_t vocabulary)
   if (!(temperature_ >= 0 && std::isfinite(temperature_)))
     refuse("temperature", temperature_, "of 0 (greedy) or above");
   if (!(top_p_ > 0 && top_p_ <= 1)) refuse("top_p", top_p_, "above 0, and 1 at most (all tokens)");
+  if (temperature_ == 0 && (top_k_ > 0 || top_p_ < 1))
+    throw ConfigurationError(
+        "generate: .top_k and .top_p choose among drawn tokens, and .temperature is 0 (greedy, "
+        "which "
+        "draws none): give a .temperature above 0, e.g. 1, or neither of them");
   if (temperature_ > 0) candidates_.reserve(vocabulary);
 }
 
