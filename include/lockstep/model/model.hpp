@@ -731,13 +731,18 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
     using Out = typename Net::template Output<In>;
     static_assert(
         Loss<LossType, TokenOf<Out>, T>,
-        "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
+        "lockstep: in compile<Net>(strategy, options, loss, optimizer, metrics...), which "
+        "may lack the first two, what stands for the loss is none of this model (see "
+        "losses/concepts.hpp)");
     static_assert(
         Optimizer<OptimizerType, T>,
-        "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");
+        "lockstep: in compile<Net>(strategy, options, loss, optimizer, metrics...), which "
+        "may lack the first two, what stands for the optimizer is none (see "
+        "optimizers/concepts.hpp)");
     static_assert(
         (Metric<Metrics, T> && ...),
-        "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
+        "lockstep: what stands behind the optimizer must be metrics: ls::Accuracy{}, not a string; "
+        "a loss as a metric is ls::metrics::MeanAbsoluteError{} (see metrics/concepts.hpp)");
     static_assert(!std::same_as<LossType, NoLoss> || sizeof...(Metrics) == 0,
                   "lockstep: a model without a loss has no targets, and so no metrics");
     return Model<Net, T, S, LossType, OptimizerType, Metrics...>(

@@ -146,7 +146,8 @@ struct ModelFiles {
 
 }  // namespace detail
 
-/// compile, and then model.load(path): training goes on where the program that saved it was.
+/// compile, and then model.load(path): training goes on where the program that saved it was. On one
+/// device without a strategy: `load_model<Net>(path, loss, optimizer, metrics...)`.
 /// @code
 /// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{},
 ///                                        lockstep::Accuracy{});

@@ -21,10 +21,16 @@ class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
  public:
   using Replica = AnyReplica;
 
+  /// How many processes train together: a global batch is that many times the batch of one.
   [[nodiscard]] int num_workers() const noexcept { return 1; }
+  /// The number of this process among them, from 0.
   [[nodiscard]] int worker_index() const noexcept { return 0; }
+  /// Whether this process is the one that writes files and prints, number 0: `if
+  /// (strategy.is_chief()) std::printf(...)`.
   [[nodiscard]] bool is_chief() const noexcept { return true; }
+  /// The replicas of this process, each on a thread.
   [[nodiscard]] int local_replicas() const noexcept { return 1; }
+  /// The replicas of all processes.
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return 1; }
 
   /// Whether run() is under way.
