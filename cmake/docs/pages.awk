@@ -53,6 +53,7 @@ function link(label, target, path, anchor) {
   }
   if (path ~ /^(include\/.*\.hpp|examples\/[a-z]+\.cpp)$/ && path !~ /\/detail\//) {
     gsub(/[`"]/, "", label)
+    if (path ~ /\/concepts\.hpp$/ && label ~ /^[A-Z][A-Za-z]+$/) return "[" label "](@ref lockstep::" label ")"
     sub(/^(include|examples)\//, "", path)
     return "[" label "](@ref " path ")"
   }

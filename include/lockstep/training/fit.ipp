@@ -437,13 +437,13 @@ void FitRank<T>::begin_training() {
         concat({"fit: ", names,
                 ": no hook has that name, so fit does not call it: the hooks are on_epoch_end "
                 "and so on, as callbacks/concepts.hpp lists them"}));
+  if (is_chief && fit.options.verbose == 2)
+    log_line(concat({"data sharding: ", data_.policy_text(), "; updates: ", updater->name()}));
+  fit.callbacks.on_train_begin(fit.training);  // which may adapt, or load weights
   if (const std::string name = is_chief ? layer_to_adapt(model) : std::string(); !name.empty())
     log_warning(concat({"fit: the layer ", in_quotes(name),
                         " has mean 0 and variance 1, and changes nothing: call "
                         "model.adapt(data) before fit, or load_weights"}));
-  if (is_chief && fit.options.verbose == 2)
-    log_line(concat({"data sharding: ", data_.policy_text(), "; updates: ", updater->name()}));
-  fit.callbacks.on_train_begin(fit.training);
 }
 
 /// Called by all ranks: finds the place in the data after a run whose global batches may have had
