@@ -18,6 +18,7 @@
 #include "lockstep/core/cores.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -77,8 +78,8 @@ class WakePipe {
  public:
   /// Throws Error when the system refuses.
   WakePipe() {
-    if (::pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0)
-      throw Error(concat({"cannot make a pipe: ", system_error_text(errno)}));
+    if (::pipe(ends_) != 0) throw Error(concat({"cannot make a pipe: ", system_error_text(errno)}));
+    for (const int end : ends_) private_descriptor(end);
   }
   WakePipe(const WakePipe&) = delete;
   WakePipe& operator=(const WakePipe&) = delete;

@@ -34,6 +34,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"
 #include "lockstep/net/rare_log.hpp"
@@ -217,8 +218,7 @@ inline void PsConnection::shut_down() const noexcept {
 }
 
 inline bool PsConnection::has_ended() const noexcept {
-  pollfd ready{socket_.socket.get(), POLLRDHUP, 0};
-  return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  return is_closed_by_peer(socket_.socket.get());
 }
 
 inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) {

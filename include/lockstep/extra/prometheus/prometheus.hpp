@@ -36,6 +36,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/traffic.hpp"
@@ -381,7 +382,7 @@ struct MetricsServer::Impl {
 
   static bool write(Connection& c) {
     const ssize_t n =
-        ::send(c.socket.get(), c.answer.data() + c.sent, c.answer.size() - c.sent, MSG_NOSIGNAL);
+        ::send(c.socket.get(), c.answer.data() + c.sent, c.answer.size() - c.sent, no_signal);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     c.sent += static_cast<std::size_t>(n);
     if (!c.answers()) ::shutdown(c.socket.get(), SHUT_WR);

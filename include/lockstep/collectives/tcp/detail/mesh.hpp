@@ -1,7 +1,6 @@
 // The connections of a rank to others, and what it knows of their failures.
 #pragma once
 
-#include <malloc.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -36,6 +35,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 
@@ -81,7 +81,7 @@ struct TcpMesh {
     }
 #if defined(__GLIBC__)
     // Each handshake has named all ranks: with hundreds of them, megabytes that are free again.
-    if (size() > 64) ::malloc_trim(0);
+    if (size() > 64) trim_memory();
 #endif
     for (TcpLinks& link : links) {
       if (link.control.is_open()) keep_alive_within(link.control, options.timeout);
