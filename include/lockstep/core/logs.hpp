@@ -22,7 +22,8 @@ class Logs {
     return find(name) != nullptr;
   }
 
-  /// The same in both spellings. Throws Error, which lists the names that exist, when `name` is missing.
+  /// The same in both spellings. Throws Error, which lists the names that exist, when `name` is
+  /// missing.
   [[nodiscard]] double at(std::string_view name) const;
   [[nodiscard]] double operator[](std::string_view name) const { return at(name); }
 
