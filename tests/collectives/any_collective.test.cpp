@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collectives/harness.hpp"
@@ -125,9 +126,10 @@ TEST_CASE("AnyCollective: the abilities of the library's collectives") {
 TEST_CASE("AnyCollective: one that is taken over lives as long, one that is referred to is that") {
   auto counted = std::make_shared<int>();
   struct Counted : Single {
+    explicit Counted(std::shared_ptr<int> shared) : count(std::move(shared)) {}
     std::shared_ptr<int> count;
   };
-  auto owned = any_collective(Counted{{}, counted});
+  auto owned = any_collective(Counted(counted));
   CHECK(counted.use_count() == 2);
   CHECK(any_collective(*owned).get() == owned.get());
   CHECK(any_collective(owned).get() == owned.get());
