@@ -206,7 +206,7 @@ struct TcpMesh {
   // Before a transfer: a user's algorithm may name any two ranks.
   void check_partners(int to, int from) const {
     for (const int other : {to, from})
-      if (other != rank && !are_data_partners(rank, other, size()))
+      if (other != rank && !are_partners(rank, other, size()))
         throw Error(concat({to_string(operation), ": there is no connection for data between rank ",
                             rank, " and rank ", other, ": of more than ", most_ranks_all_connected,
                             " ranks, only those have one whose distance (modulo ", size(),
