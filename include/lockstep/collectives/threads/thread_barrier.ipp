@@ -23,18 +23,19 @@ LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(
 
   std::unique_lock lock(mutex_);
   ++sleepers_;
-  auto begin = Clock::now(), next_report = begin + detail::report_interval;
+  auto begin = Clock::now();
+  detail::RareLog reports(begin);
   while (state_.load() == before) {
-    if (sleep_.wait_until(lock, std::min(begin + timeout, next_report)) != std::cv_status::timeout)
+    if (sleep_.wait_until(lock, std::min(begin + timeout, reports.due())) !=
+        std::cv_status::timeout)
       continue;
     const auto now = Clock::now();
     if (patient != nullptr && patient->load()) {
-      begin = now;
-      next_report = begin + detail::report_interval;
+      reports.restart(begin = now);
       continue;
     }
     if (now < begin + timeout) {
-      next_report += detail::report_interval;
+      if (!reports.is_due(now)) continue;
       lock.unlock();
       listener(std::chrono::duration_cast<Duration>(now - begin));
       lock.lock();

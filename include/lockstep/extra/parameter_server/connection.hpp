@@ -267,12 +267,10 @@ inline void PsConnection::fail_to_send(const char* what) {
 inline void PsConnection::wait(short events) {
   pollfd ready{socket_.socket.get(), events, 0};
   const auto begin = Clock::now(), end = deadline();
-  auto silent = report_interval;
-  for (auto report = Clock::now() + silent; report < end; report += report_interval) {
-    if (poll_until(ready, report)) return;
-    if (Clock::now() < report) break;  // poll has failed
-    if (on_silence_) on_silence_(silent);
-    silent += report_interval;
+  for (RareLog reports(begin); reports.due() < end;) {
+    if (poll_until(ready, reports.due())) return;
+    if (!reports.is_due()) break;  // poll has failed
+    if (on_silence_) on_silence_(std::chrono::floor<std::chrono::seconds>(Clock::now() - begin));
   }
   if (poll_until(ready, end)) return;
   if (end == until_ && has_received_) throw PeerSilent(did_not_say_who);

@@ -39,6 +39,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/traffic.hpp"
+#include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {

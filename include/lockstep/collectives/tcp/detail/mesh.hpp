@@ -37,7 +37,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/thread.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -239,7 +239,7 @@ struct TcpMesh {
   std::deque<TcpLinks> links;  // by rank; there are none to this one
   std::vector<Counts> all_counts{static_cast<std::size_t>(names.size())};  // by rank
   std::vector<pollfd> watched;
-  WakePipe news;  // from the control thread, and from abort() of another one
+  WakePipe news;  // from the control thread, and from another thread's abort()
   FailureCause cause;
   std::optional<Clock::time_point> overtaken_until;  // by the word of it; see TcpTransfer
   ActivityBoard activity;
