@@ -50,8 +50,8 @@ void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
 /// What makes a strategy's collective between workers: the template argument of
 /// MultiWorkerMirroredStrategy.
 ///
-/// `P::connect(rendezvous, options)` returns a Collective that is connected to all its peers, a P
-/// or another one, or an AnyCollective. It blocks until they are there, at most
+/// `P::connect(rendezvous, options)` returns a Collective that is connected to all its peers, of
+/// any type. It blocks until they are there, at most
 /// options.startup_timeout. Throws ConfigurationError when workers do not fit together and
 /// CollectiveError when one is missing. All later calls come from one thread at a time, though not
 /// always the same (see Overlap); abort() from any. Optional operations are those of concepts.hpp,

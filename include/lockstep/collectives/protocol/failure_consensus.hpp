@@ -27,7 +27,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// What one rank knows of another one.
+/// What one rank knows of another.
 struct PeerEvidence {
   enum class Kind : char {
     heard = 'h',        ///< it has answered
@@ -43,7 +43,7 @@ struct PeerEvidence {
     unknown = '?',
     lives = '+',    ///< it answers at its port
     closes = '~',   ///< a process closes calls of its port: it, as it leaves, or a successor
-    ended = '-',    ///< no process has its port, or another one
+    ended = '-',    ///< no process has its port, or a different one
     refused = '!',  ///< the same as far as can be seen, on another machine
   };
 
@@ -380,7 +380,7 @@ class FailureConsensus {
   void lose(int other, int error, Clock::time_point now) {
     known(other).kind = error == 0 ? PeerEvidence::Kind::closed : PeerEvidence::Kind::broken;
     known(other).detail = error;
-    // One that has been heard in this round may never cast its vote now: another one begins.
+    // One that has been heard in this round may never cast its vote now: another round begins.
     if (cast_) return open(number_ + 1, now);
     begin(now);
   }

@@ -155,7 +155,7 @@ class Formation {
     [[nodiscard]] Milliseconds giving_up() const { return 2 * wait + Milliseconds(5000); }
     [[nodiscard]] Milliseconds founding_wait() const { return giving_up() + Milliseconds(1000); }
   };
-  enum class Stage {
+  enum class Phase {
     idle,
     forming,
     connecting,  ///< world() is decided, and is at work once its members are connected
@@ -181,7 +181,7 @@ class Formation {
         had_called_(static_cast<std::size_t>(place.slots)) {}
 
   [[nodiscard]] const Place& place() const noexcept { return place_; }
-  [[nodiscard]] Stage stage() const noexcept { return stage_; }
+  [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] const World& world() const noexcept { return world_; }
   /// Of the members, by rank, for them to connect.
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
@@ -287,7 +287,7 @@ class Formation {
 
   const Place place_;
   std::mt19937_64 random_;
-  Stage stage_ = Stage::idle;
+  Phase phase_ = Phase::idle;
   WorldMemory memory_;
   std::uint64_t version_ = 1;  // of the memory, as others know it
   std::string address_;

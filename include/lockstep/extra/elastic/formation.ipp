@@ -26,16 +26,16 @@ LOCKSTEP_INLINE FormationMessage Formation::claim() const {
 
 /// One that takes part in nothing says nothing: the others do not wait for it.
 LOCKSTEP_INLINE void Formation::answer_status(int slot) {
-  if (stage_ == Stage::at_work)
+  if (phase_ == Phase::at_work)
     answer(slot, {.kind = Kind::at_work, .world = world_});
-  else if (stage_ == Stage::forming || stage_ == Stage::connecting)
+  else if (phase_ == Phase::forming || phase_ == Phase::connecting)
     answer(slot, {.kind = Kind::forming});
 }
 
 // --- events --------------------------------------------------------------------------------------
 
 LOCKSTEP_INLINE void Formation::begin(std::string address, Time now) {
-  stage_ = Stage::forming;
+  phase_ = Phase::forming;
   address_ = std::move(address);
   begun_ = next_words_ = next_proposal_ = now;
   proposal_.reset();
@@ -47,7 +47,7 @@ LOCKSTEP_INLINE void Formation::begin(std::string address, Time now) {
 }
 
 LOCKSTEP_INLINE void Formation::works(Time now) {
-  stage_ = Stage::at_work;
+  phase_ = Phase::at_work;
   memory_ = {.worked = world_};
   // Processes that were heard and yet not taken in would be asked in vain again and again.
   for (int slot = 0; slot < place_.slots; ++slot)
@@ -56,7 +56,7 @@ LOCKSTEP_INLINE void Formation::works(Time now) {
 }
 
 LOCKSTEP_INLINE bool Formation::has_newcomer(Time now) const {
-  if (stage_ != Stage::at_work) return false;
+  if (phase_ != Phase::at_work) return false;
   for (int slot = 0; slot < place_.slots; ++slot)
     if (!world_.has(slot) && is_guest(slot, now) && now >= muted_[index(slot)]) return true;
   return false;
@@ -91,7 +91,7 @@ LOCKSTEP_INLINE void Formation::hear_guest(int slot, const FormationMessage& mes
 }
 
 LOCKSTEP_INLINE void Formation::hear_called(int slot, const FormationMessage& message, Time now) {
-  if (stage_ != Stage::forming) return;
+  if (phase_ != Phase::forming) return;
   Called& called = called_[index(slot)];
   if (!called.is_open) reached(slot, now);  // it was silent for a while
   called.heard = now;
@@ -124,7 +124,7 @@ LOCKSTEP_INLINE void Formation::hear_called(int slot, const FormationMessage& me
       world_ = std::move(accepted_->world);
       addresses_ = std::move(accepted_->addresses);
       accepted_.reset();
-      stage_ = Stage::connecting;
+      phase_ = Phase::connecting;
       break;
     default:
       break;
@@ -141,14 +141,14 @@ LOCKSTEP_INLINE void Formation::advance(Time now) {
   if (now >= next_words_) {
     next_words_ = now + interval;
     for (int slot = 0; slot < place_.slots; ++slot) {
-      if (stage_ == Stage::forming && called_[index(slot)].is_open) say(slot, claim());
+      if (phase_ == Phase::forming && called_[index(slot)].is_open) say(slot, claim());
       if (guests_[index(slot)]) answer_status(slot);
     }
   }
   if (accepted_ && now >= accepted_->until) leave_accepted(false);
   if (proposal_ && now >= proposal_->until) withdraw(now);
   consider(now);
-  if (stage_ != Stage::forming || accepted_ || proposal_) return;
+  if (phase_ != Phase::forming || accepted_ || proposal_) return;
   const Time since = memory_.is_newcomer() ? begun_ : std::max(begun_, awaited_);
   if (now - since >= (memory_.is_newcomer() ? place_.patience : place_.giving_up())) fail(now);
 }
@@ -228,7 +228,7 @@ LOCKSTEP_INLINE bool Formation::may_propose(const std::vector<Participant>& pres
 }
 
 LOCKSTEP_INLINE void Formation::consider(Time now) {
-  if (stage_ != Stage::forming) return;
+  if (phase_ != Phase::forming) return;
   if (proposal_) {
     if (proposal_->awaited.empty()) commit();
     return;
@@ -277,7 +277,7 @@ LOCKSTEP_INLINE void Formation::commit() {
   world_ = std::move(proposal_->world);
   addresses_ = std::move(proposal_->addresses);
   proposal_.reset();
-  stage_ = Stage::connecting;
+  phase_ = Phase::connecting;
 }
 
 LOCKSTEP_INLINE std::string Formation::waiting(Time now) const {
@@ -293,7 +293,7 @@ LOCKSTEP_INLINE void Formation::fail(Time now) {
   const std::vector<World> last = last_worlds(present(now));
   problem_ =
       waiting(now) + what_it_takes(place_.min_workers, last.empty() ? "" : last.back().members());
-  stage_ = Stage::failed;
+  phase_ = Phase::failed;
 }
 
 }}}  // namespace lockstep::detail

@@ -25,6 +25,7 @@
 #include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
@@ -183,9 +184,7 @@ struct MpiGroup {
 
   void end_job(const char* what, std::chrono::milliseconds limit) const noexcept {
     try {
-      log_line(concat(
-          {"worker ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
-           " ms; another worker hangs, or is busy for longer than CommunicationOptions allow"}));
+      log_line(concat({"worker ", rank, " ends the job: ", what, has_no_progress(limit)}));
     } catch (...) {  // out of memory
     }
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::lost_peer));
@@ -289,8 +288,7 @@ class Mpi final : public AnyCollective {
       if (MPI_Test(&request, &all_have_come, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
       if (all_have_come != 0) break;
       if (std::chrono::steady_clock::now() > end)
-        return log_line(concat({"worker ", rank(), ": not all workers came to their end within ",
-                                state_->timeout.count(), " ms"}));
+        return log_line(concat({"worker ", rank(), ": ", detail::not_all_ended(state_->timeout)}));
     }
     MPI_Comm_free(&state_->group);
     MPI_Op_free(&state_->float_maximum);
@@ -343,8 +341,8 @@ class Mpi final : public AnyCollective {
     options.validate();
     const auto refuse = [](bool set, const char* name) {
       if (set)
-        throw ConfigurationError(concat(
-            {"CommunicationOptions::", name, " is not for Mpi, which has settings of its own"}));
+        throw ConfigurationError(concat({"CommunicationOptions::", name,
+                                         " is not for Mpi: take the settings of the MPI library"}));
     };
     refuse(options.implementation != CommunicationImplementation::automatic, "implementation");
     refuse(options.bytes_per_pack != 0, "bytes_per_pack");

@@ -110,8 +110,8 @@ class OnnxGraph : public ExportedVariables {
   /// The value is an output of that name.
   void add_output(const std::string& name, std::span<const std::size_t> sample_shape);
 
-  /// The model as a file. Throws ConfigurationError naming an input or an output that is named as
-  /// another one, or as a value of the graph.
+  /// The model as a file. Throws ConfigurationError naming an input or an output that has the
+  /// name of another, or of a value of the graph.
   [[nodiscard]] std::string serialize(std::string_view producer_version);
 
  private:

@@ -181,7 +181,7 @@ class StartupConnecting {
     is_over_ = true;
     ask_timer_.cancel();
   }
-  /// This worker gives up, or passes on that another one has.
+  /// This worker gives up, or passes on that another has.
   void tell_others(const Error& error) {
     if (const auto& aborted = context_.agreement.aborted()) return pass_on(*aborted);
     const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
