@@ -19,8 +19,7 @@ namespace {
 /// add to any sum.
 class WithOldNeighbour : public ls::Single {
  public:
-  using ls::Single::all_reduce;
-  void all_reduce(ls::NumberSpan values, ls::ReduceOp op = ls::ReduceOp::sum) override {
+  void all_reduce(ls::NumberSpan values, ls::ReduceOp op) override {
     if (op == ls::ReduceOp::max)
       ls::visit_type(values.type(), [&]<class T>(T*) {
         for (T& value : values.as<T>())

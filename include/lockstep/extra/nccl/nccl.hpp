@@ -96,7 +96,6 @@ class Nccl final : public AnyCollective {
     reduce(status, values, ReduceOp::sum);
   }
 
-  /// See ShardingCollective.
   void reduce_scatter_blocks(NumberSpan values) override {
     if (!is_on_device(values.data(), values.size()))
       return state_->ring.reduce_scatter_blocks(values);
