@@ -36,6 +36,4 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 template class MultiWorkerMirroredStrategy<Auto>;
 template class MultiWorkerMirroredStrategy<Ring<Tcp>>;
 template class MultiWorkerMirroredStrategy<SharedMemory>;
-template std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&);
-template std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&);
 }}  // namespace lockstep
