@@ -60,9 +60,8 @@ class MpiEnvironment {
     if (provided < MPI_THREAD_SERIALIZED)
       throw ConfigurationError(
           "MPI was initialized without threads; initialize it by MPI_Init_thread with "
-          "MPI_THREAD_SERIALIZED, or leave "
-          "it to "
-          "lockstep, and use an MPI library that was built with threads");
+          "MPI_THREAD_SERIALIZED, or leave it to lockstep, and use an MPI library that was built "
+          "with threads");
   }
   ~MpiEnvironment() {
     int finalized = 0;
