@@ -46,15 +46,16 @@ class MirroredStrategy : public AnyStrategy, public OwnLoops<MirroredStrategy> {
         local_replicas(), f, [this](auto& each) { run(FunctionRef<void(Replica&)>(each)); });
   }
 
+  /// Without an adapter. (One of a derived class, whose run() may differ, is adapted.)
+  friend std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy& strategy) {
+    return {std::shared_ptr<void>(), &strategy};
+  }
+
  private:
   InProcessGroup group_;
   ReplicaThreads threads_;
   std::deque<Replica> replicas_;
 };
-
-[[nodiscard]] inline std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy& strategy) {
-  return {std::shared_ptr<void>(), &strategy};
-}
 
 }}  // namespace lockstep
 

@@ -37,13 +37,14 @@ class OneDeviceStrategy : public AnyStrategy, public OwnLoops<OneDeviceStrategy>
         1, f, [this](auto& each) { run(FunctionRef<void(Replica&)>(each)); });
   }
 
+  /// Without an adapter. (One of a derived class, whose run() may differ, is adapted.)
+  friend std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy& strategy) {
+    return {std::shared_ptr<void>(), &strategy};
+  }
+
  private:
   ReplicaThreads threads_{1};  // the caller's, which knows when it is free for another call
   Replica replica_{any_collective(Single{}), 0, 1, &threads_};
 };
-
-[[nodiscard]] inline std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy& strategy) {
-  return {std::shared_ptr<void>(), &strategy};
-}
 
 }}  // namespace lockstep
