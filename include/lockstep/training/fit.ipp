@@ -532,19 +532,6 @@ std::optional<StatusBlock> FitRank<T>::validate() {
 
 // --- the call ------------------------------------------------------------------------------------
 
-/// What each replica runs.
-template <class T>
-void fit_on(FitState<T>& fit, AnyReplica& replica) {
-  ActivityBoard* const board = replica.board();
-  const ActivityScope activity(board, {.call = "fit"});
-  try {
-    FitRank<T>(fit, replica).run();
-  } catch (const std::bad_alloc&) {
-    throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}),
-                        ": out of memory", limits_text(Resource::memory)}));
-  }
-}
-
 /// Repeats the loop for as long as it survives the loss of a worker, or goes on with a new one.
 /// Throws Preempted here and not on a replica, where a strategy would take it for the failure of
 /// this worker, and tell the others.
@@ -559,7 +546,14 @@ History run_until_together(FitState<T>& fit) {
       }
       strategy.run([&](AnyReplica& replica) {
         if (!connected) fit.trainer.start(replica);  // as restarted workers do
-        fit_on(fit, replica);
+        ActivityBoard* const board = replica.board();
+        const ActivityScope activity(board, {.call = "fit"});
+        try {
+          FitRank<T>(fit, replica).run();
+        } catch (const std::bad_alloc&) {
+          throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}),
+                              ": out of memory", limits_text(Resource::memory)}));
+        }
       });
       connected = !fit.recovery.goes_on_elsewhere();
     } catch (const CollectiveError& error) {
