@@ -122,6 +122,8 @@ class ResizedBatches {
     pieces_.clear();
     indices_.clear();
   }
+  // Goes to the next batch of the dataset; false at its end. The batches that the current one needs
+  // stay where they are.
   bool advance() {
     if (is_in_use(front_)) {
       std::size_t behind = 0;
@@ -139,6 +141,7 @@ class ResizedBatches {
     if (size_ == 0 && in_front_ > 0) size_ = share_of(in_front_);
     return in_front_ > 0;
   }
+  // A dataset may write the padding of what it is given: pieces are read apart, and put together.
   template <class T>
   void read_pieces(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y) {
     std::size_t row = 0;
@@ -182,9 +185,5 @@ class ResizedBatches {
   std::vector<std::size_t> wanted_;
   Scratch x_, y_;
 };
-
-/// Goes to the next batch of the dataset; false at its end. The batches that the current one needs
-/// stay where they are.
-/// A dataset may write the padding of what it is given: pieces are read apart, and put together.
 
 }}}  // namespace lockstep::detail
