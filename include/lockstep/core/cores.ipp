@@ -118,7 +118,7 @@ LOCKSTEP_INLINE int usable_cores() {
   return usable;
 }
 
-LOCKSTEP_INLINE ClaimedCores::ClaimedCores(int count) {
+LOCKSTEP_INLINE ReservedCores::ReservedCores(int count) {
 #if LOCKSTEP_LINUX
   for (const int core : allowed_cores()) {
     if (static_cast<int>(cores_.size()) == count) break;
@@ -140,18 +140,18 @@ LOCKSTEP_INLINE ClaimedCores::ClaimedCores(int count) {
   if (static_cast<int>(cores_.size()) < count) release();
 }
 
-LOCKSTEP_INLINE ClaimedCores::ClaimedCores(ClaimedCores&& other) noexcept
+LOCKSTEP_INLINE ReservedCores::ReservedCores(ReservedCores&& other) noexcept
     : cores_(std::exchange(other.cores_, {})), sockets_(std::exchange(other.sockets_, {})) {}
 
-LOCKSTEP_INLINE ClaimedCores& ClaimedCores::operator=(ClaimedCores&& other) noexcept {
+LOCKSTEP_INLINE ReservedCores& ReservedCores::operator=(ReservedCores&& other) noexcept {
   std::swap(cores_, other.cores_);
   std::swap(sockets_, other.sockets_);
   return *this;
 }
 
-LOCKSTEP_INLINE ClaimedCores::~ClaimedCores() { release(); }
+LOCKSTEP_INLINE ReservedCores::~ReservedCores() { release(); }
 
-LOCKSTEP_INLINE void ClaimedCores::release() noexcept {
+LOCKSTEP_INLINE void ReservedCores::release() noexcept {
   for (const int socket : sockets_) ::close(socket);
   sockets_.clear();
   cores_.clear();

@@ -53,7 +53,7 @@ struct Range {
 }
 
 /// The taps of a kernel, along one dimension, that connect one place of an image with places of
-/// another one: an arithmetic progression.
+/// another image: an arithmetic progression.
 struct TapLine {
   std::size_t count = 0;
   std::size_t tap = 0;  ///< the first one

@@ -53,7 +53,7 @@ template <class T>
 struct MergeCalls {
   std::size_t blocks = 1;
   void (*forward)(BranchOutputs<T>, std::size_t blocks, TensorView<T> y) = nullptr;
-  /// Null: the gradient of each branch's output is that of the merged one.
+  /// Null: each branch's output has the gradient of the merged one.
   void (*backward)(BranchOutputs<T>, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
                    TensorView<T> gradient) = nullptr;
   T minimum = ForwardPass<T>::no_minimum;  ///< forward leaves nothing below it in the sum

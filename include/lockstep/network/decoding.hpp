@@ -52,7 +52,7 @@ template <class T>
 struct DecodedText {
   std::size_t rows = 0;   ///< how many
   std::size_t first = 0;  ///< the position of the first one in its text
-  T* cache = nullptr;     ///< what all layers keep of the text; of another one where `first` is 0
+  T* cache = nullptr;     ///< what all layers keep of the text; of a new text where `first` is 0
 };
 
 /// The arguments of a layer's decode.

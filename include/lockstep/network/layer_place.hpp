@@ -52,7 +52,7 @@ struct LayerPlace {
   std::size_t (*scratch)(std::size_t samples) = nullptr;    ///< elements; null: none
   std::size_t (*temporary)(std::size_t samples) = nullptr;  ///< elements; null: none
   std::size_t positions = 1;                                ///< of StepContext
-  bool keeps_mask = true;                                   ///< the mask of x is that of y
+  bool keeps_mask = true;                                   ///< y has the mask of x
   bool is_container = false;                                ///< its layers have their own times
   bool adds_to_output = false;                              ///< see SummingLayer
 

@@ -218,9 +218,9 @@ constexpr void add_layers(Fingerprint& to, std::span<const LayerInfo> layers) {
 
 }  // namespace detail
 
-/// A number of a model, or of a layer, that is another one after any change of its layers, their
-/// order, shapes, activations, options and initial values, and the same on all compilers. A program
-/// that commits it notices an unintended change:
+/// A number that any change of a model, or of a layer, changes: of its layers, their order, shapes,
+/// activations, options and initial values. All compilers compute the same. A program that commits
+/// it notices an unintended change:
 /// @code
 /// static_assert(ls::signature<Net> == 0x1d3c5f8b0a6e2947, "Net has changed: do files still fit?");
 /// @endcode

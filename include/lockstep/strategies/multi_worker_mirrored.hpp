@@ -47,7 +47,6 @@ class MultiWorker final : public AnyStrategy {
   LOCKSTEP_INLINE_VIRTUAL void reconnect() override;
   [[nodiscard]] bool is_running() const override { return threads_.is_running(); }
   [[nodiscard]] const ElasticWorld* elastic_world() const override { return worlds_.get(); }
-  [[nodiscard]] bool has_parameter_servers() const override { return false; }
   [[nodiscard]] bool sharded_updates() const override {
     return sharded_updates_ && num_workers() > 1;
   }

@@ -49,7 +49,7 @@ class Recovery final : public FitPart<T> {
     return !is_begun_ || std::exchange(begins_as_chief_, false);
   }
 
-  /// Whether the model's state is that of this training.
+  /// Whether the model's state comes from this training.
   [[nodiscard]] bool has_begun() const noexcept { return is_begun_; }
 
   // Between two worlds, on one thread.
@@ -89,7 +89,7 @@ class Recovery final : public FitPart<T> {
   ReadBackup read_backup_{};
   std::vector<std::byte> kept_{};  // this worker's state, until all are together again
   std::int64_t progress_ = 0;      // how far it has come
-  bool is_begun_ = false;          // the model's state is that of this training
+  bool is_begun_ = false;          // the model's state comes from this training
   bool leaves_world_ = false;
   bool was_chief_ = false;  // in the last world
   bool begins_as_chief_ = false;

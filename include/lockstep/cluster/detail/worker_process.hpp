@@ -29,6 +29,7 @@
 
 #include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -688,8 +689,7 @@ struct LaunchedWorker {
     return process.is_remote() ? concat({task.name(), " on host ", process.host()}) : task.name();
   }
   [[nodiscard]] std::string how_it_ended() const {
-    if (!hung && process.is_remote() && end.code == 255)
-      return "exit code 255 of ssh: it could not connect, or lost the connection";
+    if (!hung && process.is_remote() && end.code == 255) return ssh_has_failed;
     if (!hung) return end.text();
     return concat({*hung, " and killed"});
   }

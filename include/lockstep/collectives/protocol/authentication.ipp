@@ -37,7 +37,7 @@ LOCKSTEP_INLINE std::string make_nonce() {
   return nonce;
 }
 
-/// Reads the secret in a file. `name` is that of the variable which names it.
+/// Reads the secret in a file. `name`: the variable that names it.
 LOCKSTEP_INLINE std::string read_secret(const char* name, const char* path) {
   const auto refuse = [&](std::string_view why) {
     return ConfigurationError(concat({name, " names '", path, "', which ", why}));

@@ -130,7 +130,7 @@ LOCKSTEP_INLINE int offer_tls_key(SSL* ssl, const EVP_MD* digest, const unsigned
   return *session != nullptr ? 1 : 0;
 }
 
-/// The callee's side: knows one key. A caller with another one, or without, gets no further,
+/// The callee's side: knows one key. A caller with another key, or without, gets no further,
 /// because there is no certificate either.
 LOCKSTEP_INLINE int find_tls_key(SSL* ssl, const unsigned char* name, std::size_t size,
                                  SSL_SESSION** session) {
@@ -435,7 +435,7 @@ LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
       return refuses_certificate(own, ", which has expired by its clock; make a new one");
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return refuses_certificate(own, ": its LOCKSTEP_TLS_AUTHORITY is another one");
+      return refuses_certificate(own, ": it has another LOCKSTEP_TLS_AUTHORITY");
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
       return refuses_certificate(own, ", and says itself why");
