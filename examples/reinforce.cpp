@@ -139,7 +139,6 @@ void train(const examples::RunOptions& options, int updates) {
 
 int main(int argc, char** argv) {
   examples::RunOptions options;
-  options.batch_size = 16;
   int updates = 300;
   examples::CommandLine line("reinforce");
   options.add_to(line);
