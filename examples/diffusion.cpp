@@ -117,11 +117,10 @@ void train(const examples::RunOptions& options, int epochs) {
   const Rows results = drawn(model, wanted, ls::RandomKey(options.seed).fold_in(1));
   if (!strategy.is_chief()) return;
   for (int y = 0; y < 14; ++y) {  // four of them, side by side
-    for (int i = 0; i < 4; ++i)
-      for (int x = 1; x < 13; ++x) {
-        const float ink = std::clamp(results(i, 14 * y + x), -1.0f, 1.0f);
-        std::printf("%.2s", &"    ..::##"[2 * static_cast<int>(2.4f * ink + 2.5f)]);
-      }
+    for (int column = 0; column < 4 * 12; ++column) {
+      const float ink = std::clamp(results(column / 12, 14 * y + column % 12 + 1), -1.0f, 1.0f);
+      std::printf("%.2s", &"    ..::##"[2 * static_cast<int>(2.4f * ink + 2.5f)]);
+    }
     std::putchar('\n');
   }
   Rows means(10, pixels);
