@@ -55,7 +55,7 @@ TEST_CASE("seq2seq: dates are written in one form, exactly") {
 TEST_CASE("vae: the loss falls, and the decoder draws digits of all kinds") {
   const std::string final = learned("vae", {"--epochs", "5"});
   CHECK(figure(final, "loss") < 0.85 * figure(final, "without"));
-  CHECK(figure(final, "far") < 1.1);
+  CHECK(figure(final, "far") < 1.17);  // the mean of all digits has 1.26
   CHECK(figure(final, "missed") < 1.1);
 }
 
