@@ -89,15 +89,15 @@ double distance(const Eigen::MatrixXf& rows, const Eigen::MatrixXf& images) {
 void train(const examples::RunOptions& options, int epochs) {
   ls::MultiWorkerMirroredStrategy<> strategy({.replicas = options.replicas});
   const auto digits = ls::make_synthetic_digits();
-  const Eigen::MatrixXf train = matrix(digits.train.images), test = matrix(digits.test.images);
+  const Eigen::MatrixXf images = matrix(digits.train.images), others = matrix(digits.test.images);
   const std::int64_t batch = options.batch_size * strategy.num_workers();
   auto model = ls::compile<Net>(strategy, {.seed = options.seed}, NegativeElbo{},
                                 ls::Adam{.learning_rate = 0.001});
-  const auto history = model.fit(ls::from_tensor_slices(train, train).shuffle(7'000).batch(batch),
+  const auto history = model.fit(ls::from_tensor_slices(images, images).shuffle(7'000).batch(batch),
                                  {.epochs = epochs, .verbose = options.verbose});
 
   auto artist = ls::compile<Artist>(strategy);
-  const auto weights = model.get_weights();  // the decoder's stand last
+  const auto weights = model.get_weights();  // at the end the decoder's kernels and biases
   artist.set_weights({weights.end() - 4, weights.end()});
   ls::RandomStream random{ls::RandomKey(options.seed).fold_in(1)};
   const Eigen::MatrixXf z = Eigen::MatrixXf::NullaryExpr(
@@ -111,12 +111,12 @@ void train(const examples::RunOptions& options, int epochs) {
     std::putchar('\n');
   }
   // The loss of the best decoder that knows nothing of its image: it draws the mean of them all.
-  const Eigen::ArrayXf mean = train.colwise().mean().array().max(1e-6f);
+  const Eigen::ArrayXf mean = images.colwise().mean().array().max(1e-6f);
   const float without = -(mean * mean.log() + (1 - mean) * (1 - mean).log()).sum();
   // How far drawn digits are from real ones, and real ones from those drawn; real ones have 1.
-  const auto some = test.topRows(100);
-  const double far = distance(drawn.topRows(100), train) / distance(some, train);
-  const double missed = distance(some, drawn) / distance(some, train.topRows(1'000));
+  const auto some = others.topRows(100);
+  const double far = distance(drawn.topRows(100), images) / distance(some, images);
+  const double missed = distance(some, drawn) / distance(some, images.topRows(1'000));
   std::printf("final: loss=%.2f without=%.2f far=%.3f missed=%.3f parameters_crc32c=%08x\n",
               examples::last(history, "loss"), static_cast<double>(without), far, missed,
               static_cast<unsigned>(model.parameters_crc32c()));
