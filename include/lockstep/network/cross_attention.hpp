@@ -37,7 +37,8 @@ concept AttentionBranches =
 /// output of QueryBranch, keys and values of that of ValueBranch, both of the container's input. A
 /// branch is a layer or a Sequential whose output is a sequence; Identity hands the input on.
 /// Variables: those of the branches, then those of MultiHeadAttention. Masked positions of the
-/// values are seen by none; masked queries see none, and their mask travels on.
+/// values are seen by none; masked queries see none, and their mask travels on. A Transformer's
+/// decoder adds the queries to the output: examples/seq2seq.cpp.
 /// @code
 /// // A decoder's look at what an encoder has made of the first half of the sample.
 /// using Look = CrossAttention<4, 32, Sequential<Slice<64, 64>, Embedding<1000, 128>>,
