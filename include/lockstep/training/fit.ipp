@@ -29,8 +29,8 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// gradient_accumulation_steps: what happens to an open window of steps when a state is saved, or an
-/// epoch or fit ends. A state that is saved within a window is the one from before the window.
+/// gradient_accumulation_steps: what happens to an open window of steps when a state is saved, or
+/// an epoch or fit ends. A state that is saved within a window is the one from before the window.
 template <class T>
 class Accumulation final : public FitPart<T> {
  public:
