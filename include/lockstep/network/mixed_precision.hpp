@@ -249,6 +249,18 @@ struct WithBFloat16<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Opti
                                       typename WithBFloat16<ValueBranch>::Type, Options>,
                        Precision::products>;
 };
+template <class QueryBranch, class ValueBranch, AttentionOptions Options>
+struct WithBFloat16<Attention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<Attention<typename WithBFloat16<QueryBranch>::Type,
+                                 typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::output>;
+};
+template <class QueryBranch, class ValueBranch, AdditiveAttentionOptions Options>
+struct WithBFloat16<AdditiveAttention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<AdditiveAttention<typename WithBFloat16<QueryBranch>::Type,
+                                         typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::output>;
+};
 /// (Its table is read as an Embedding's, and rounded in the products of the head.)
 template <class EmbeddingLayer, class... Layers>
 struct WithBFloat16<TiedHead<EmbeddingLayer, Layers...>> {
