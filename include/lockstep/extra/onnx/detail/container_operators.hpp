@@ -598,6 +598,12 @@ void merge_branches(OnnxBranches& branches, std::size_t count) {
     branches.merge("Add", 1.0 / static_cast<double>(count));
   else if constexpr (std::is_same_v<Merge, Multiply>)
     branches.merge("Mul", 1);
+  else if constexpr (std::is_same_v<Merge, Subtract>)
+    branches.merge("Sub", 1);
+  else if constexpr (std::is_same_v<Merge, Maximum>)
+    branches.merge("Max", 1);
+  else if constexpr (std::is_same_v<Merge, Minimum>)
+    branches.merge("Min", 1);
   else if constexpr (std::is_same_v<Merge, Concatenate>)
     branches.merge("Concat", 1);
   else
