@@ -156,6 +156,7 @@ using Named = ls::Sequential<
     In,
     ls::Parallel<ls::Concatenate,
                  ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>, In::Get<"age">,
+                 ls::Sequential<In::Get<"age">, ls::Discretization<ls::Bins{-0.5, 0.0, 0.4}>>,
                  ls::Frozen<ls::Shared<ls::Average, ls::Dense<3>,
                                        ls::Sequential<In::Get<"age">, ls::Dense<4>>,
                                        ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
