@@ -10,6 +10,7 @@
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/discretization.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/input.hpp"
@@ -136,6 +137,8 @@ static_assert(Layer<PositionEmbedding<64>, Sequence<64, 128>>);
 static_assert(Layer<PositionEmbedding<9>, Sequence<3, 5>, double>);
 static_assert(Layer<RepeatVector<4>, Shape<10>>);
 static_assert(Layer<RepeatVector<1>, Shape<3>, double>);
+static_assert(Layer<Discretization<Bins{0.0, 1.0}>, Shape<28, 28>>);
+static_assert(Layer<Discretization<Bins{0.0}>, Shape<10>, double>);
 static_assert(Layer<Rescaling<1.0 / 255>, Shape<28, 28>>);
 static_assert(Layer<Rescaling<2.0, -1.0>, Shape<10>, double>);
 static_assert(Layer<Reshape<28, 28, 1>, Shape<28, 28>>);

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/losses/hinges.hpp"
@@ -85,11 +87,17 @@ struct MeanLoss {
  private:
   /// By what the loss asks for with seven outputs.
   static void check_widths(std::size_t outputs, std::size_t targets) {
-    constexpr std::size_t wanted = L::template target_size<Shape<7>>;
-    if constexpr (wanted == 7) detail::require_same_width(L::name, outputs, targets);
-    if constexpr (wanted == 1) {
-      detail::require_labels(L::name, targets);
-      detail::require_classes(L::name, outputs);
+    if constexpr (requires { L::has_steps; }) {
+      if (targets == 0 || outputs % targets != 0)
+        throw DataError(concat({L::name, ": ", targets, " targets for ", outputs,
+                                " outputs; expected one for each step"}));
+    } else {
+      constexpr std::size_t wanted = L::template target_size<Shape<7>>;
+      if constexpr (wanted == 7) detail::require_same_width(L::name, outputs, targets);
+      if constexpr (wanted == 1) {
+        detail::require_labels(L::name, targets);
+        detail::require_classes(L::name, outputs);
+      }
     }
   }
 

@@ -56,8 +56,9 @@ consteval Precision precision_of(std::string_view name) {
                                             "activity_regularization"};
   // They look numbers up or normalise, with variables of float, as those of Keras do.
   constexpr std::string_view output[] = {
-      "embedding",         "position_embedding",  "normalization",       "layer_normalization",
-      "rms_normalization", "group_normalization", "batch_normalization", "unit_normalization"};
+      "embedding",           "position_embedding", "normalization",
+      "layer_normalization", "rms_normalization",  "group_normalization",
+      "batch_normalization", "unit_normalization", "discretization"};
   // Their kernels are read by kernels::multiply alone, which rounds as it packs; it adds biases as
   // they are.
   constexpr std::string_view products[] = {"dense", "multi_head_attention"};
@@ -248,6 +249,18 @@ struct WithBFloat16<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Opti
   using Type = Rounded<CrossAttention<Heads, KeyDim, typename WithBFloat16<QueryBranch>::Type,
                                       typename WithBFloat16<ValueBranch>::Type, Options>,
                        Precision::products>;
+};
+template <class QueryBranch, class ValueBranch, AttentionOptions Options>
+struct WithBFloat16<Attention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<Attention<typename WithBFloat16<QueryBranch>::Type,
+                                 typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::output>;
+};
+template <class QueryBranch, class ValueBranch, AdditiveAttentionOptions Options>
+struct WithBFloat16<AdditiveAttention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<AdditiveAttention<typename WithBFloat16<QueryBranch>::Type,
+                                         typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::output>;
 };
 /// (Its table is read as an Embedding's, and rounded in the products of the head.)
 template <class EmbeddingLayer, class... Layers>

@@ -108,6 +108,8 @@ constexpr void add_values(Fingerprint& to, const V& value) {
     to.add(std::bit_cast<std::uint64_t>(static_cast<double>(value)));
   else if constexpr (std::is_same_v<V, InitializerOption>)
     add_initializer(to, value);
+  else if constexpr (std::is_array_v<V>)
+    for (const auto& one : value) add_values(to, one);
   else if constexpr (std::is_aggregate_v<V>)
     with_fields(value, [&](const auto&... fields) { add_all(to, fields...); });
   else if constexpr (requires { value.height; })
@@ -148,6 +150,14 @@ template <template <class, auto, auto...> class L, class X, auto V, auto... W>
 struct Arguments<L<X, V, W...>> : KnownArguments {
   static constexpr void add(Fingerprint& to) {
     add_type<X>(to);
+    add_all(to, V, W...);
+  }
+};
+template <template <class, class, auto, auto...> class L, class X, class Y, auto V, auto... W>
+struct Arguments<L<X, Y, V, W...>> : KnownArguments {
+  static constexpr void add(Fingerprint& to) {
+    add_type<X>(to);
+    add_type<Y>(to);
     add_all(to, V, W...);
   }
 };

@@ -124,10 +124,18 @@ using MaskedIds =
                                 ls::Bidirectional<ls::GRU<2, reset_before>, ls::MergeMode::ave>,
                                 ls::Sequential<ls::Conv1D<3, 1>, ls::LSTM<2>>>,
                    ls::Dense<4>>;
+constexpr ls::AttentionOptions concat{.use_scale = true, .score_mode = ls::ScoreMode::concat};
+constexpr ls::AdditiveAttentionOptions causal_sums{.use_causal_mask = true};
 using MaskedTokens =
     ls::Sequential<ls::Input<7, 3>, ls::ToSequence, ls::Masking<0.25>, ls::Dense<4, ls::ReLU>,
                    ls::Parallel<ls::Add, ls::LSTM<4, lstm_sequences>, ls::Dense<4>>,
                    ls::Dropout<0.5>, ls::CrossAttention<2, 2, ls::Identity, ls::Dense<3>>,
+                   ls::Parallel<ls::Maximum, ls::Identity, ls::Dense<4>>,
+                   ls::Parallel<ls::Subtract, ls::Identity, ls::Dense<4>>,
+                   ls::Parallel<ls::Minimum, ls::Identity, ls::Dense<4>>,
+                   ls::Attention<ls::Identity, ls::Dense<4>>,
+                   ls::Attention<ls::Identity, ls::Dense<4>, concat>,
+                   ls::AdditiveAttention<ls::Identity, ls::Dense<4>, causal_sums>,
                    ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
 
 constexpr ls::MultiHeadAttentionOptions rotary{
@@ -148,6 +156,7 @@ using Named = ls::Sequential<
     In,
     ls::Parallel<ls::Concatenate,
                  ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>, In::Get<"age">,
+                 ls::Sequential<In::Get<"age">, ls::Discretization<ls::Bins{-0.5, 0.0, 0.4}>>,
                  ls::Frozen<ls::Shared<ls::Average, ls::Dense<3>,
                                        ls::Sequential<In::Get<"age">, ls::Dense<4>>,
                                        ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,

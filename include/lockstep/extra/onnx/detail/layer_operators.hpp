@@ -22,6 +22,7 @@
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/discretization.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/margins.hpp"
@@ -112,6 +113,15 @@ struct OnnxOperator<Rescaling<Scale, Offset>> {
   }
 };
 
+void onnx_bins(OnnxGraph& graph, std::span<const double> boundaries);
+template <Bins Boundaries>
+struct OnnxOperator<Discretization<Boundaries>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_bins(graph, Boundaries.value);
+  }
+};
+
 void onnx_batch_normalization(OnnxGraph& graph, std::size_t channels, bool scale, bool center,
                               double epsilon);
 void onnx_layer_normalization(OnnxGraph& graph, std::size_t channels, bool scale, bool center,
@@ -124,6 +134,17 @@ void onnx_group_normalization(OnnxGraph& graph, std::span<const std::size_t> sam
                               std::size_t groups, bool scale, bool center, double epsilon);
 /// (x - mean) / deviation of the two variables of Normalization, or the reverse.
 void onnx_normalization(OnnxGraph& graph, bool invert);
+
+/// As many as there are, less one for each boundary that is above.
+inline void onnx_bins(OnnxGraph& graph, std::span<const double> boundaries) {
+  std::string bin = graph.number(static_cast<double>(boundaries.size()));
+  for (const double boundary : boundaries)
+    bin = graph.node(
+        "Sub",
+        {bin, graph.node("Cast", {graph.node("Less", {graph.value().name, graph.number(boundary)})},
+                         {onnx_int("to", onnx::type_float)})});
+  graph.value().name = bin;
+}
 
 inline void onnx_batch_normalization(OnnxGraph& graph, std::size_t channels, bool scale,
                                      bool center, double epsilon) {
