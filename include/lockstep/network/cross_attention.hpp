@@ -128,7 +128,8 @@ struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBran
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch);
+    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
+                                         pass.temporary, false);
     const std::size_t samples = samples_of<In>(pass.x);
     const T* masks[2];
     for (std::size_t b = 0; b < 2; ++b)
@@ -151,7 +152,8 @@ struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBran
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch);
+    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
+                                         pass.temporary, false);
     const std::size_t samples = samples_of<In>(pass.x);
     const TensorView<T> gradients[2] = {
         detail::tensor_size<Queries<In>>.view(pass.temporary.data(), samples),
@@ -170,7 +172,7 @@ struct CrossAttention : detail::ParallelLayers<false, detail::NoMerge, QueryBran
     BackwardPass<T> branches_pass = pass;
     branches_pass.temporary = pass.temporary.subspan(own_temporary<In>(samples));
     detail::run_branches_backward_with<T>(
-        Base::template branches<In>, Base::template calls<In, T>, branches_pass,
+        Base::template branches<In>, Base::template calls<In, T>, branches_pass, arrays,
         [&](std::size_t b, TensorView<T>, bool) { return gradients[b]; });
   }
   template <class In, class T>
