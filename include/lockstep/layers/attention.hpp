@@ -119,6 +119,7 @@ struct AttentionLayout {
   /// A place in the scratch for each array; `end` is its size.
   struct Places {
     std::size_t q, k, v, o, kept, query_mask, key_mask, flags, end;
+    std::size_t packed;  ///< where those end for which 16 bits do: all but masks and known sums
   };
   /// The same in the temporary memory.
   struct TemporaryPlaces {
@@ -141,6 +142,7 @@ struct AttentionLayout {
     take(p.key_mask, s.key_stride);
     take(p.flags, 2);
     p.end = next;
+    p.packed = kernels::attention_keeps_probabilities(s) ? p.query_mask : p.kept;
     return p;
   }
   [[nodiscard]] constexpr TemporaryPlaces temporary_places(std::size_t samples) const {
@@ -561,6 +563,11 @@ struct MultiHeadAttention {
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return layout<In>().places(samples).end;
+  }
+  /// Of scratch, the first elements, for which 16 bits do where a policy says so.
+  template <class In>
+  static constexpr std::size_t packed_scratch(std::size_t samples) {
+    return layout<In>().places(samples).packed;
   }
   template <class In>
   static constexpr std::size_t temporary(std::size_t samples) {

@@ -94,7 +94,8 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch);
+    const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
+                                 pass.temporary, false);
     const std::size_t samples = samples_of<In>(pass.x);
     const T* masks[2];
     for (std::size_t b = 0; b < 2; ++b)
@@ -117,7 +118,8 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch);
+    const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
+                                 pass.temporary, false);
     const std::size_t samples = samples_of<In>(pass.x);
     const TensorView<T> gradients[2] = {
         tensor_size<Queries<In>>.view(pass.temporary.data(), samples),
@@ -136,7 +138,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
     BackwardPass<T> branches_pass = pass;
     branches_pass.temporary = pass.temporary.subspan(own_temporary<In>(samples));
     run_branches_backward_with<T>(Base::template branches<In>, Base::template calls<In, T>,
-                                  branches_pass,
+                                  branches_pass, arrays,
                                   [&](std::size_t b, TensorView<T>, bool) { return gradients[b]; });
   }
   template <class In, class T>

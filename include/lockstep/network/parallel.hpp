@@ -160,6 +160,7 @@ struct ParallelLayers {
         all[b].place.position = before.position;
         all[b].place.first_variable = before.first_variable;
         all[b].place.first_state_variable = before.first_state_variable;
+        if (std::is_same_v<Merge, NoMerge>) all[b].place.kept = nullptr;  // others read it
         before.position += HideIdentity && !all[b].computes ? 0 : layer_counts[b];
         before.first_variable += all[b].place.variables;
         before.first_state_variable += all[b].place.state_variables;

@@ -134,6 +134,8 @@ struct Recompute : detail::RecomputedInfo<Layers...> {
   static constexpr auto state_variables = Body::template state_variables<In>;
 
   template <class In>
+  static constexpr const detail::KeptFormat* kept_format = Body::template kept_format<In>;
+  template <class In>
   static constexpr bool adds_to_output = Body::template adds_to_output<In>;
   template <class In, class T>
   static constexpr bool keeps_dy = Body::template keeps_dy<In, T>;
