@@ -38,6 +38,9 @@ TEST_SUITE("flop") {
     CHECK(flop<Conv2D<7, Extent2D{2, 3}>, Shape<7, 6, 5>> == equal_parts(2 * 6 * 4 * 6 * 5 * 7));
     CHECK(flop<Conv2D<4, 3, ReLU, Conv2DOptions{.padding = Padding::same, .groups = 2}>,
                Shape<5, 5, 6>> == equal_parts(2 * 25 * 9 * 3 * 4));
+    // 2 x 6 x 4 places, 3 x 2 x 3 taps.
+    CHECK(flop<Conv3D<7, Extent3D{3, 2, 3}>, Shape<4, 7, 6, 5>> ==
+          equal_parts(2 * 48 * 18 * 5 * 7));
     CHECK(flop<DepthwiseConv2D<3>, Shape<5, 5, 6>> == equal_parts(2 * 9 * 9 * 6));
     // The gradient of the depthwise kernel needs that of the pointwise one's input.
     const std::uint64_t depthwise = 2 * 9 * 9 * 6, pointwise = 2 * 9 * 6 * 4;
