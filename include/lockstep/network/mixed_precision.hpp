@@ -25,7 +25,9 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -215,6 +217,14 @@ struct WithBFloat16<Repeat<Times, L>> {
 template <class... Layers>
 struct WithBFloat16<Recompute<Layers...>> {
   using Type = Recompute<typename WithBFloat16<Layers>::Type...>;
+};
+template <class L>
+struct WithBFloat16<TimeDistributed<L>> {
+  using Type = TimeDistributed<typename WithBFloat16<L>::Type>;
+};
+template <class L, SpectralNormalizationOptions Options>
+struct WithBFloat16<SpectralNormalization<L, Options>> {
+  using Type = SpectralNormalization<typename WithBFloat16<L>::Type, Options>;
 };
 template <class L>
 struct WithBFloat16<Frozen<L>> {
