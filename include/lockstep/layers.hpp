@@ -12,6 +12,7 @@
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
 #include "lockstep/layers/conv3d.hpp"
+#include "lockstep/layers/conv_lstm2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/embedding.hpp"

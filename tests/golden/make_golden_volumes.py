@@ -95,4 +95,6 @@ case("zero_padding3d", layers.ZeroPadding3D(((1, 0), (2, 1), (0, 1))), 2, 2, 1, 
 case("time_distributed", layers.TimeDistributed(layers.Conv2D(2, 2, activation="tanh")), 2, 3, 3, 4, 2)
 spectral("spectral_dense", layers.Dense(3, activation="tanh"), 1, 4, 5)
 spectral("spectral_conv", layers.Conv2D(4, 2), 3, 2, 3, 4, 2)
+case("conv_lstm2d", layers.ConvLSTM2D(2, 2), 2, 3, 3, 4, 2)
+case("conv_lstm2d_same", layers.ConvLSTM2D(2, (3, 2), strides=(1, 2), padding="same", return_sequences=True), 2, 3, 3, 4, 1)
 print("\n}  // namespace lockstep_test::golden")

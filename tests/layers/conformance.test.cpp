@@ -10,6 +10,7 @@
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
 #include "lockstep/layers/conv3d.hpp"
+#include "lockstep/layers/conv_lstm2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/embedding.hpp"
@@ -67,6 +68,9 @@ static_assert(Layer<Conv2DTranspose<1, 4, Tanh,
 static_assert(Layer<Conv3D<8, 3, ReLU>, Shape<8, 9, 7, 2>>);
 static_assert(Layer<Conv3D<8, Extent3D{1, 3, 2}, Tanh, Conv3DOptions{.stride = 2}>,
                     Shape<8, 9, 7, 2>, double>);
+static_assert(Layer<ConvLSTM2D<4, 3>, Sequence<5, 9, 7, 2>>);
+static_assert(Layer<ConvLSTM2D<4, 3, ConvLSTM2DOptions{.return_sequences = true}, ReLU>,
+                    Sequence<5, 9, 7, 2>, double>);
 static_assert(Layer<MaxPooling3D<>, Shape<8, 9, 7, 2>>);
 static_assert(Layer<AveragePooling3D<3, Pooling3DOptions{.padding = Padding::same}>,
                     Shape<2, 9, 7, 2>, double>);

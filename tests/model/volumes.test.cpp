@@ -37,12 +37,17 @@ using Frames =
     ls::Sequential<ls::Conv2D<3, 3, ls::ReLU>, ls::MaxPooling2D<>, ls::Flatten, ls::Dropout<0.2>>;
 using Video =
     ls::Sequential<ls::Input<4, 6, 5, 1>, ls::TimeDistributed<Frames>, ls::LSTM<5>, ls::Dense<3>>;
+constexpr ls::ConvLSTM2DOptions all_states{.padding = ls::Padding::same, .return_sequences = true};
+using ConvLSTM =
+    ls::Sequential<ls::Input<4, 6, 5, 1>, ls::ToSequence, ls::ConvLSTM2D<2, 3, all_states>,
+                   ls::ConvLSTM2D<3, 3>, ls::GlobalAveragePooling2D, ls::Dense<3>>;
 using Critic = ls::Sequential<ls::Input<4, 6, 5, 1>, ls::Reshape<24, 5, 1>,
                               ls::SpectralNormalization<ls::Conv2D<4, 3, ls::ReLU>>,
                               ls::GlobalMaxPooling2D, ls::SpectralNormalization<ls::Dense<3>>>;
 
 static_assert(ls::budget<Volumes>(16, ls::SGD{}).uncounted_layer.empty());
 static_assert(ls::budget<Video>(16, ls::SGD{}).uncounted_layer.empty());
+static_assert(ls::budget<ConvLSTM>(16, ls::SGD{}).uncounted_layer.empty());
 static_assert(ls::budget<Critic>(16, ls::SGD{}).parameters == Critic::parameter_count);
 
 /// Noise, with a bright plane for each class.
@@ -157,6 +162,10 @@ TEST_CASE("Conv3D and 3-D pooling: N replicas equal one, resumed to the same bit
 
 TEST_CASE("TimeDistributed: N replicas equal one, resumed to the same bits, in files") {
   check_model<Video>();
+}
+
+TEST_CASE("ConvLSTM2D: N replicas equal one, resumed to the same bits, in files") {
+  check_model<ConvLSTM>();
 }
 
 TEST_CASE("SpectralNormalization: N replicas equal one, resumed to the same bits, in files") {
