@@ -27,8 +27,8 @@
 #include "lockstep/layers/window.hpp"
 
 // By time, a batch of sequences of images is one of volumes, whose planes are the steps. So all
-// steps are convolved with the kernel at once, by a kernel of one plane, and so are the gradients of
-// both kernels; step by step there is the recurrent convolution alone.
+// steps are convolved with the kernel at once, by a kernel of one plane, and the gradients of both
+// kernels are sums over all planes; step by step there is the recurrent convolution alone.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -68,11 +68,11 @@ struct StatesOutput<In, State, true> {
 /// Kernel taps in place of both products. That of the states has Padding::same, so that h and c
 /// keep their shape, that of the input's convolution. Output: the last h, Shape<height', width',
 /// Filters>, or with return_sequences all of them, a Sequence. The mask of x is not looked at, and
-/// ends here. Variables, as in Keras: conv_lstm_cell/kernel [height x width x channels x 4 Filters],
-/// conv_lstm_cell/recurrent_kernel [height x width x Filters x 4 Filters], conv_lstm_cell/bias [4
-/// Filters]; gates in the order i, f, c, o. Keras's dropouts do not exist here. Shi et al.,
-/// "Convolutional LSTM network: a machine learning approach for precipitation nowcasting", NIPS
-/// 2015.
+/// ends here. Variables, as in Keras: conv_lstm_cell/kernel [height x width x channels x 4
+/// Filters], conv_lstm_cell/recurrent_kernel [height x width x Filters x 4 Filters],
+/// conv_lstm_cell/bias [4 Filters]; gates in the order i, f, c, o. Keras's dropouts do not exist
+/// here. Shi et al., "Convolutional LSTM network: a machine learning approach for precipitation
+/// nowcasting", NIPS 2015.
 /// @code
 /// using Net = Sequential<Input<10, 32, 32, 1>, ToSequence, ConvLSTM2D<16, 3>, Flatten, Dense<5>>;
 /// @endcode
