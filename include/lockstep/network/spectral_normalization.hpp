@@ -48,7 +48,8 @@ struct NameInside {
 /// The variables of L, named as inside a layer that holds it.
 template <class L, class In, std::size_t... Index>
 consteval auto variables_inside(std::index_sequence<Index...>) {
-  std::array<Variable, sizeof...(Index)> all{variables_of<L, In>()[Index]...};
+  constexpr std::span<const Variable> own = variables_of<L, In>();
+  std::array<Variable, sizeof...(Index)> all{own[Index]...};
   ((all[Index].name = std::string_view(NameInside<L, In, Index>::name.data(),
                                        NameInside<L, In, Index>::name.size())),
    ...);
