@@ -97,7 +97,7 @@ struct LayerPlace {
   [[nodiscard]] StepContext context(const StepContext& container) const {
     StepContext own = container;
     own.layer += position;
-    own.positions = positions;
+    own.positions *= positions;  // (more than 1 in TimeDistributed)
     return own;
   }
 };

@@ -25,7 +25,9 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -43,17 +45,10 @@ enum class Precision : unsigned char {
 
 /// By name, so that none of the layers is included.
 consteval Precision precision_of(std::string_view name) {
-  constexpr std::string_view unchanged[] = {"slice",
-                                            "to_sequence",
-                                            "permute",
-                                            "repeat_vector",
-                                            "masking",
-                                            "identity",
-                                            "cropping1d",
-                                            "cropping2d",
-                                            "zero_padding1d",
-                                            "zero_padding2d",
-                                            "activity_regularization"};
+  constexpr std::string_view unchanged[] = {
+      "slice",          "to_sequence",    "permute",        "repeat_vector",
+      "masking",        "identity",       "cropping1d",     "cropping2d",
+      "zero_padding1d", "zero_padding2d", "zero_padding3d", "activity_regularization"};
   // They look numbers up or normalise, with variables of float, as those of Keras do.
   constexpr std::string_view output[] = {
       "embedding",           "position_embedding", "normalization",
@@ -293,6 +288,14 @@ struct WithBFloat16<Repeat<Times, L>> {
 template <class... Layers>
 struct WithBFloat16<Recompute<Layers...>> {
   using Type = Recompute<typename WithBFloat16<Layers>::Type...>;
+};
+template <class L>
+struct WithBFloat16<TimeDistributed<L>> {
+  using Type = TimeDistributed<typename WithBFloat16<L>::Type>;
+};
+template <class L, SpectralNormalizationOptions Options>
+struct WithBFloat16<SpectralNormalization<L, Options>> {
+  using Type = SpectralNormalization<typename WithBFloat16<L>::Type, Options>;
 };
 template <class L>
 struct WithBFloat16<Frozen<L>> {

@@ -36,7 +36,7 @@ class ExportedVariables {
     if (trained && !is_frozen_) return trained_.at(next_trained_++);
     return trained ? state_.at(next_trained_++) : state_.at(next_state_++);
   }
-  [[nodiscard]] const ExportedArray& next_trained() const {
+  [[nodiscard]] ExportedArray& next_trained() {
     return (is_frozen_ ? state_ : trained_).at(next_trained_);
   }
 

@@ -64,6 +64,7 @@ struct WantedArray {
   std::string name;
   std::span<const std::size_t> shape;
   std::string place = {};  ///< what it is called in Keras's files: "dense/0"
+  std::string copy = {};   ///< where they have it once more, which is not read; empty: nowhere
 };
 
 /// What load_weights puts into a model.

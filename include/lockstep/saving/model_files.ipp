@@ -300,6 +300,7 @@ LOCKSTEP_INLINE std::optional<SavedArray> find_array(FileArrays& file, const Wan
   const std::string variable = wanted.name.substr(slash == std::string::npos ? 0 : slash + 1);
   NamedFileArray* found = file.take(wanted.name);
   if (found == nullptr && !wanted.place.empty()) found = file.take(wanted.place);
+  if (!wanted.copy.empty()) (void)file.take(wanted.copy);
   if (!file.is_pytorch())
     return found == nullptr ? std::nullopt : std::optional(convert_array(found->array, scalar));
 
@@ -491,7 +492,7 @@ std::vector<WantedArray> wanted_arrays(const Trainer<T>& trainer, const std::str
     for (std::size_t i = 0; i < group.variables.size(); ++i)
       for (WantedArray& array : wanted)
         if (array.name == group.variables[i])
-          array.place = concat({keras_place(group.path), "/", i});
+          array.copy = std::exchange(array.place, concat({keras_place(group.path), "/", i}));
   return wanted;
 }
 

@@ -108,6 +108,23 @@ using Generator =
                    ls::Conv2DTranspose<2, 2, ls::Linear, gaps>, ls::AveragePooling2D<6>,
                    ls::Flatten, ls::Slice<0, 24>, ls::GroupNormalization<4>, ls::Dense<5>>;
 
+constexpr ls::Conv3DOptions half_volume{.stride = {1, 2, 2}, .padding = ls::Padding::same};
+constexpr ls::Conv3DOptions wide_volume{.dilation_rate = {1, 2, 1}, .groups = 2, .use_bias = false};
+constexpr ls::Pooling3DOptions pools3d{.stride = {1, 2, 1}, .padding = ls::Padding::same};
+using Volumes = ls::Sequential<
+    ls::Input<4, 7, 6, 1>, ls::Conv3D<4, ls::Extent3D{3, 2, 3}, ls::ReLU, half_volume>,
+    ls::UpSampling3D<ls::Extent3D{1, 2, 1}>, ls::Conv3D<6, 2, ls::Tanh, wide_volume>,
+    ls::MaxPooling3D<2, pools3d>, ls::ZeroPadding3D<ls::Margins3D{1, 0, 2, 1, 0, 1}>,
+    ls::AveragePooling3D<ls::Extent3D{3, 2, 1}, pools3d>, ls::Conv3D<3, 1>,
+    ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling3D, ls::GlobalMaxPooling3D, ls::Flatten>,
+    ls::Dense<5>>;
+
+using Frames = ls::Sequential<ls::SpectralNormalization<ls::Conv2D<3, 2, ls::ReLU>>,
+                              ls::MaxPooling2D<>, ls::Flatten>;
+using Video = ls::Sequential<ls::Input<4, 5, 6, 2>, ls::TimeDistributed<Frames>,
+                             ls::TimeDistributed<ls::SpectralNormalization<ls::Dense<4, ls::Tanh>>>,
+                             ls::LSTM<3>, ls::SpectralNormalization<ls::Dense<5>>>;
+
 constexpr ls::EmbeddingOptions masks_zero{.mask_zero = true};
 constexpr ls::MultiHeadAttentionOptions masked_causal{.use_bias = false, .use_causal_mask = true};
 constexpr ls::SimpleRNNOptions rnn_backwards{.go_backwards = true};
@@ -265,6 +282,10 @@ TEST_SUITE("ONNX in Python [needs python]") {
     write(tied, "tied", 5, 7);
     auto generator = ls::compile<Generator>(alone, {.seed = 5}, ls::MeanSquaredError{}, ls::SGD{});
     write(generator, "generator", 3 * 4 * 3);
+    auto volumes = ls::compile<Volumes>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
+    write(volumes, "volumes", 4 * 7 * 6);
+    auto video = ls::compile<Video>(alone, {.seed = 11}, ls::MeanSquaredError{}, ls::SGD{});
+    write(video, "video", 4 * 5 * 6 * 2);
     auto masked_ids = ls::compile<MaskedIds>(alone, {.seed = 6}, ls::MeanSquaredError{}, ls::SGD{});
     write(masked_ids, "masked_ids", 9, 5, true);
     auto masked_tokens =
@@ -288,7 +309,7 @@ TEST_SUITE("ONNX in Python [needs python]") {
 import sys, numpy as np, onnxruntime
 data = np.load(sys.argv[1] + "/data.npz")
 for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,)),
-                    ("generator", (3, 4, 3)), ("masked_ids", (9,)), ("masked_tokens", (7, 3)), ("llama", (7,))):
+                    ("generator", (3, 4, 3)), ("volumes", (4, 7, 6, 1)), ("video", (4, 5, 6, 2)), ("masked_ids", (9,)), ("masked_tokens", (7, 3)), ("llama", (7,))):
     session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", providers=["CPUExecutionProvider"])
     (x,), (y,) = session.get_inputs(), session.get_outputs()
     assert (x.name, y.name) == ("samples", "outputs") and x.shape == ["batch", *shape], (x.name, x.shape)

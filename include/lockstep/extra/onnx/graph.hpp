@@ -200,11 +200,13 @@ class OnnxGraph : public ExportedVariables {
               .rank = sample_shape.size()};
   }
   void lay_out(bool channels_first) {
-    if ((value_.rank != 3 && value_.rank != 2) || value_.channels_first == channels_first) return;
-    using Order = std::vector<std::int64_t>;
-    value_.name = transposed(value_.name, value_.rank == 2 ? Order{0, 2, 1}
-                                          : channels_first ? Order{0, 3, 1, 2}
-                                                           : Order{0, 2, 3, 1});
+    if (value_.rank < 2 || value_.rank > 4 || value_.channels_first == channels_first) return;
+    const auto rank = static_cast<std::int64_t>(value_.rank);
+    std::vector<std::int64_t> order = {0};
+    if (channels_first) order.push_back(rank);
+    for (std::int64_t i = 1; i < rank; ++i) order.push_back(channels_first ? i : i + 1);
+    if (!channels_first) order.push_back(1);
+    value_.name = transposed(value_.name, order);
     value_.channels_first = channels_first;
   }
 
@@ -406,8 +408,9 @@ inline void onnx_tied_logits(OnnxGraph& graph, const std::string& table) {
   graph.value().name = graph.node("MatMul", {graph.value().name, graph.transposed(table, {1, 0})});
 }
 
-void onnx_pad(OnnxGraph& graph, std::size_t top, std::size_t bottom, std::size_t left,
-              std::size_t right);
+/// Of an image or a volume: what is added before and behind each extent but the channels.
+void onnx_pad(OnnxGraph& graph, std::span<const std::size_t> begin,
+              std::span<const std::size_t> end);
 /// Of a sequence: the numbers of positions added before and behind it.
 void onnx_pad_positions(OnnxGraph& graph, std::size_t left, std::size_t right);
 /// Keeps [begin, end) of the extents from the first one on.
@@ -419,13 +422,14 @@ void onnx_permute(OnnxGraph& graph, std::span<const std::size_t> dims);
 void onnx_up_sampling(OnnxGraph& graph, std::span<const std::size_t> factors, bool bilinear);
 void onnx_repeat_vector(OnnxGraph& graph, std::size_t count, std::size_t width);
 
-inline void onnx_pad(OnnxGraph& graph, std::size_t top, std::size_t bottom, std::size_t left,
-                     std::size_t right) {
+inline void onnx_pad(OnnxGraph& graph, std::span<const std::size_t> begin,
+                     std::span<const std::size_t> end) {
   graph.lay_out(true);
-  const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
-  const std::string pads = graph.constant(
-      "pads", {0, 0, as_int(top), as_int(left), 0, 0, as_int(bottom), as_int(right)});
-  graph.value().name = graph.node("Pad", {graph.value().name, pads});
+  std::vector<std::int64_t> pads = {0, 0};
+  pads.insert(pads.end(), begin.begin(), begin.end());
+  pads.insert(pads.end(), 2, 0);
+  pads.insert(pads.end(), end.begin(), end.end());
+  graph.value().name = graph.node("Pad", {graph.value().name, graph.constant("pads", pads)});
 }
 
 inline void onnx_pad_positions(OnnxGraph& graph, std::size_t left, std::size_t right) {

@@ -33,7 +33,9 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -579,6 +581,37 @@ struct OnnxOperator<Repeat<Times, L>> {
   template <class In>
   static void write(OnnxGraph& graph) {
     for (std::size_t i = 0; i < Times; ++i) write_layer<In, L>(graph);
+  }
+};
+
+/// The layer, with its kernel as inference has it.
+template <class L, SpectralNormalizationOptions Options>
+struct OnnxOperator<SpectralNormalization<L, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    ExportedArray& kernel = graph.next_trained();
+    std::vector<float> u = graph.take(false).values, v(kernel.values.size() / u.size());
+    const float sigma =
+        SpectralNorm<float>{v.size(), u.size(), kernel.values.data(), u.data(), v.data()}.value();
+    if (sigma > 0)
+      for (float& value : kernel.values) value /= sigma;
+    OnnxOperator<L>::template write<In>(graph);
+  }
+};
+
+template <class L>
+struct OnnxOperator<TimeDistributed<L>> {
+  /// (The steps go on as a batch of samples.)
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    using Steps = StepsOf<In>;
+    const std::string mask = graph.mask();
+    graph.set_mask({});
+    graph.to_tokens(TokenOf<Steps>::extents);
+    graph.to_sequences(TokenOf<Steps>::extents);
+    write_layer<TokenOf<Steps>, L>(graph);
+    graph.keep_tokens();
+    graph.set_mask(mask);
   }
 };
 
