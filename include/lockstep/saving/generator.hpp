@@ -150,9 +150,10 @@ inline constexpr bool ends_with_softmax = [] {
 /// GenerateOptions::keep_when_full lets it slide. Where each attention has a sliding window, and
 /// there is no PositionEmbedding, it has any length: max_positions is then the largest number.
 ///
+/// P is the scalar type of all arrays, or Int8Weights (saving/int8_weights.hpp).
+///
 /// Neither copied nor moved: a std::shared_ptr<const Generator> is what threads share.
 /// Use: `Generator<Gpt>("gpt.safetensors")`. Keras: KerasHub's `CausalLM`.
-/// P is the scalar type of all arrays, or Int8Weights (saving/int8_weights.hpp).
 template <class Net, class P = float>
 class Generator {
   using Under = detail::InInference<Net, P>;

@@ -1,7 +1,7 @@
 // Int8Weights: a policy of inference, for Predictor and Generator.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <utility>
 
 #include "lockstep/core/config.hpp"
@@ -18,16 +18,16 @@ namespace detail {
   return variable.product_units > 0 && variable.size() / variable.product_units >= 32;
 }
 
+template <class Net>
+consteval bool has_kernels_for_int8() {
+  using In = typename Net::InputShape;
+  return std::ranges::any_of(Net::template variables<In>, fits_int8) ||
+         std::ranges::any_of(Net::template state_variables<In>, fits_int8);
+}
+
 /// The condition of a message.
 template <class Net>
-concept HasKernelsForInt8 = [] {
-  bool fits = false;
-  for (const Variable& variable : Net::template variables<typename Net::InputShape>)
-    fits |= fits_int8(variable);
-  for (const Variable& variable : Net::template state_variables<typename Net::InputShape>)
-    fits |= fits_int8(variable);
-  return fits;
-}();
+concept HasKernelsForInt8 = has_kernels_for_int8<Net>();
 
 /// Rounds what fits, and takes no more memory for its floats.
 [[nodiscard]] ConstantVariables<float> int8_variables(const Program<float>& program,

@@ -95,10 +95,11 @@ class Inference {
 /// const std::vector<float> y = net.predict_row(x);
 /// @endcode
 ///
-/// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
-/// Use: `Predictor<Net>("net.safetensors")`. Keras: none.
 /// P is the scalar type of all arrays, or a policy: Int8Weights (saving/int8_weights.hpp), or
 /// MixedBFloat16, with outputs of a model that was compiled with it.
+///
+/// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
+/// Use: `Predictor<Net>("net.safetensors")`. Keras: none.
 template <class Net, class P = float>
 class Predictor {
   using Under = detail::InInference<Net, P>;
