@@ -49,7 +49,8 @@ concept HasKernelsForInt8 = has_kernels_for_int8<Net>();
 /// const Predictor<Net, Int8Weights> net("net.safetensors");
 /// const Generator<Gpt, Int8Weights> gpt("gpt.safetensors");
 /// @endcode
-/// Use: `Predictor<Net, Int8Weights>("net.safetensors")`. Keras: `model.quantize("int8")`.
+/// Use: `Predictor<Sequential<Input<784>, Dense<10>>, Int8Weights>("net.safetensors")`. Keras:
+/// `model.quantize("int8")`.
 struct Int8Weights {
   /// See detail::InInference.
   template <class Net>
