@@ -95,6 +95,10 @@ TEST_CASE("SpectralNormalization: a kernel of zeros stays, and so does the vecto
   for (const float gradient : rig.gradients[0]) CHECK(std::isfinite(gradient));
 }
 
+// Its kernel is read as floats, so that none of 8 bits may take its place.
+static_assert(ls::Dense<3>::variables<Shape<40>>[0].product_units == 3);
+static_assert(SpectralNormalization<ls::Dense<3>>::variables<Shape<40>>[0].product_units == 0);
+
 TEST_CASE("SpectralNormalization: names of variables are Keras's") {
   using Net = ls::Sequential<ls::Input<4, 4, 1>, SpectralNormalization<ls::Conv2D<2, 3>>,
                              ls::Flatten, SpectralNormalization<ls::Dense<2>>>;

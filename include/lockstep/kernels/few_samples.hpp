@@ -8,6 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/other_weights.hpp"
 #include "lockstep/kernels/product_layout.hpp"
 #include "lockstep/kernels/vector.hpp"
 
@@ -139,6 +140,23 @@ struct DenseOfFew {
   }
 };
 
+/// The same, also of weights of another format.
+template <class T>
+void few_forward(const DenseOfFew<T>& d) {
+  if (other_weights<T>.holds(d.weights))
+    return other_weights<T>.multiply({d.inputs,
+                                      d.units,
+                                      d.samples,
+                                      d.x,
+                                      {d.inputs, 1},
+                                      d.weights,
+                                      d.bias,
+                                      d.y,
+                                      {d.units, 1},
+                                      d.finish});
+  dispatch(d);
+}
+
 /// y[sample][pixel][filter] = finish(bias[filter] + sum over the kernel's taps and channels of
 /// weights * x), for kernels::dispatch; size.batch is the number of samples. Not where each channel
 /// has its filters. bias may be null: zero.
@@ -256,6 +274,8 @@ struct ConvolutionOfFew {
 };
 
 LOCKSTEP_KERNEL_INSTANCES(DenseOfFew);
+LOCKSTEP_EXTERN(void few_forward<float>(const DenseOfFew<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void few_forward<double>(const DenseOfFew<double>&));
 LOCKSTEP_KERNEL_INSTANCES(ConvolutionOfFew);
 
 }}}  // namespace lockstep::kernels

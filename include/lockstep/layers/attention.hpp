@@ -189,7 +189,8 @@ consteval auto attention_variables(const AttentionLayout& l) {
       key_fans{l.value_width, l.keys_of_heads()}, value_fans{l.value_width, l.values_of_heads()},
       output_fans{l.outputs_of_heads(), l.output_width};
   const auto kernel = [](const Variable& variable) {
-    return variable.with(Options.kernel_regularizer, Options.kernel_constraint);
+    return variable.with(Options.kernel_regularizer, Options.kernel_constraint)
+        .for_products(variable.fans.out);
   };
   const auto bias = [](const Variable& variable) {
     return variable.with(Options.bias_regularizer, Options.bias_constraint);

@@ -355,8 +355,8 @@ class CachedAttentionWork {
     const T* const kernel = pass_.weights[layout_.use_bias ? 2 * p : p].data();
     const T* const bias = layout_.use_bias ? pass_.weights[2 * p + 1].data() : nullptr;
     if (x.samples() == 1)
-      kernels::dispatch(kernels::DenseOfFew<T>{
-          1, x.features(), y.features(), x.data(), kernel, bias, y.data(), {}});
+      kernels::few_forward<T>(
+          {1, x.features(), y.features(), x.data(), kernel, bias, y.data(), {}});
     else
       kernels::dense_forward<T>({x.features(), y.features(), x.stride()}, x.data(), kernel, bias,
                                 y.data());

@@ -45,7 +45,7 @@ struct NameInside {
       name_inside<std::string_view(L::name).size() + 1 + variable.size()>(L::name, variable);
 };
 
-/// The variables of L, named as inside a layer that holds it.
+/// The variables of L, named as inside a layer that holds it, which reads the kernel itself.
 template <class L, class In, std::size_t... Index>
 consteval auto variables_inside(std::index_sequence<Index...>) {
   constexpr std::span<const Variable> own = variables_of<L, In>();
@@ -53,6 +53,7 @@ consteval auto variables_inside(std::index_sequence<Index...>) {
   ((all[Index].name = std::string_view(NameInside<L, In, Index>::name.data(),
                                        NameInside<L, In, Index>::name.size())),
    ...);
+  for (Variable& variable : all) variable.product_units = 0;
   return all;
 }
 

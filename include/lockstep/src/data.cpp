@@ -28,6 +28,7 @@
 #include "lockstep/data/tensor.ipp"
 #include "lockstep/data/window.ipp"
 #include "lockstep/kernels/instruction_set.ipp"
+#include "lockstep/kernels/int8.ipp"
 #include "lockstep/layers/initializers.ipp"
 #include "lockstep/network/layer_names.ipp"
 

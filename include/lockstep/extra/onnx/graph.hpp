@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <numbers>
 #include <set>
 #include <span>
@@ -14,11 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
+#include "lockstep/kernels/int8.hpp"
 #include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/input.hpp"
@@ -28,7 +31,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 namespace onnx {
 // enum TensorProto.DataType
-inline constexpr int type_float = 1, type_int64 = 7, type_bool = 9;
+inline constexpr int type_float = 1, type_int8 = 3, type_int64 = 7, type_bool = 9;
 // enum AttributeProto.AttributeType
 inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_string = 3,
                                attribute_floats = 6, attribute_ints = 7, attribute_strings = 8;
@@ -102,8 +105,14 @@ class OnnxGraph : public ExportedVariables {
   [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
   void set_positions(std::size_t positions) noexcept { positions_ = positions; }
 
+  /// Kernels of products are written as int8 from now on.
+  void round_weights() noexcept { rounds_weights_ = true; }
+
   // These append an initializer, and return its name. A weight that is there already stays.
   std::string weight(const ExportedArray& array) {
+    const std::size_t units = array.product_units;
+    if (rounds_weights_ && units > 0 && array.values.size() / units >= 32)
+      return rounded_weight(array);
     if (names_.contains(array.name)) return array.name;
     return add_initializer(array.name, array.shape, array.values);
   }
@@ -263,10 +272,33 @@ class OnnxGraph : public ExportedVariables {
           concat({"export_onnx: inputs and outputs need names that differ, got ", in_quotes(name),
                   name.empty() ? "" : " twice"}));
   }
+  /// As Int8Weights rounds them, a scale for each unit.
+  std::string rounded_weight(const ExportedArray& array) {
+    std::string& value = rounded_[array.name];
+    if (!value.empty()) return value;
+    const std::size_t units = array.product_units, inputs = array.values.size() / units;
+    const Buffer memory(kernels::Int8Kernel::bytes(inputs, units));
+    const kernels::Int8Kernel kernel(inputs, units, memory.data());
+    kernels::quantize_int8(inputs, units, array.values.data(), kernel);
+    std::string numbers(inputs * units, '\0');
+    for (std::size_t i = 0; i < inputs; ++i)
+      for (std::size_t u = 0; u < units; ++u)
+        numbers[i * units + u] = static_cast<char>(kernel.numbers()[u * kernel.inputs() + i]);
+    const std::string name = array.name + "/int8";
+    ProtoWriter tensor;
+    tensor.varint(1, inputs).varint(1, units).varint(2, onnx::type_int8).text(8, name);
+    graph_.message(5, tensor.text(9, numbers));
+    names_.insert(name);
+    const std::string scale =
+        add_initializer(array.name + "/scale", {&units, 1}, {kernel.scales(), units});
+    return value = node("DequantizeLinear", {name, scale}, {onnx_int("axis", 1)});
+  }
 
   Value value_;
   std::string mask_;
   std::size_t positions_ = 0;
+  bool rounds_weights_ = false;
+  std::map<std::string, std::string> rounded_;  // their names, and the values as floats
   std::size_t nodes_ = 0, constants_ = 0;
   std::set<std::string> names_;      // of all values
   std::set<std::string> own_names_;  // of inputs and outputs
