@@ -303,3 +303,26 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(path));
   ls::detail::remove_sharded_state(path);
 }
+
+TEST_CASE("sharded state: a file that the manifest may name stays when a peer is lost meanwhile") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("state");
+  const ls::TrainingState state = whole_state();
+  for (const std::string& failure : together(2, [&](int worker, Exchange exchange) {
+         ls::detail::ShardedSave one(path, worker, exchange);
+         one.write(share_of(state, worker));
+         int calls = 0;
+         const auto failing = [&](const std::string& mine) {
+           if (calls++ == 1) throw ls::Error("a peer is lost");  // after the chief has written
+           return exchange(mine);
+         };
+         try {
+           (void)one.commit(ls::FormerFile::kept, failing);
+         } catch (const ls::Error&) {
+           one.abandon();
+           throw;
+         }
+       }))
+    CHECK(failure == "a peer is lost");
+  CHECK(read(path) == state);
+}

@@ -21,7 +21,8 @@ class ShardedSave {
   /// Returns, on all workers alike, what went wrong, with worker, host and file: one could not
   /// write, or the chief does not see its file. The former state then stays. Empty: it is saved.
   [[nodiscard]] std::string commit(FormerFile former, Exchange exchange);
-  /// Removes this worker's file, as far as that is possible: there will be no commit.
+  /// Removes this worker's file, as far as that is possible, unless a manifest may name it: there
+  /// will be no commit.
   void abandon() const noexcept;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -32,6 +33,7 @@ class ShardedSave {
   std::string entry_{};   // of the manifest
   std::string arrays_{};  // on the chief, the manifest's beginning
   std::string error_{};
+  bool is_offered_ = false;
 };
 
 /// All of it: saves this worker's share, and throws what commit returns as an Error.

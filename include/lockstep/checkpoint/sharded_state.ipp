@@ -284,8 +284,13 @@ LOCKSTEP_INLINE void ShardedSave::write(const StateShare& share) noexcept {
 LOCKSTEP_INLINE std::string ShardedSave::commit(FormerFile former, Exchange exchange) {
   std::string error;  // this worker's
   if (!error_.empty()) error = concat({"!", worker_on_host(worker_), error_});
+  is_offered_ = error.empty();  // if a peer is lost from here on, the manifest may name the file
   const std::vector<std::string> entries = exchange(error.empty() ? entry_ : error);
   std::string errors = errors_in(entries);
+  if (!errors.empty()) {
+    is_offered_ = false;
+    abandon();
+  }
   if (errors.empty() && worker_ == 0) {
     try {
       std::string text = std::move(arrays_);
@@ -303,9 +308,7 @@ LOCKSTEP_INLINE std::string ShardedSave::commit(FormerFile former, Exchange exch
       error = concat({"!", worker_on_host(worker_), caught.what()});
     }
   }
-  if (errors.empty()) errors = errors_in(exchange(error));
-  if (!errors.empty()) abandon();
-  return errors;
+  return errors.empty() ? errors_in(exchange(error)) : errors;
 }
 
 LOCKSTEP_INLINE void save_shares(const std::string& path, int worker, const StateShare& share,
@@ -317,6 +320,7 @@ LOCKSTEP_INLINE void save_shares(const std::string& path, int worker, const Stat
 }
 
 LOCKSTEP_INLINE void ShardedSave::abandon() const noexcept {
+  if (is_offered_) return;
   try {
     remove_file(concat({path_, "/", file_}));
   } catch (const std::exception&) {  // the next commit removes it
