@@ -101,7 +101,14 @@ namespace detail {
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path);
 template <class T>
+void save(const Trainer<T>& trainer, const std::string& path, const SaveOptions& options);
+template <class T>
 void load(Trainer<T>& trainer, const std::string& path);
+/// Calls f, on every worker, with the state in a file or in shards, as it needs it. An error's
+/// message gets `call` and the path in front; `call` lives as long as the program.
+template <class T>
+void restore_file(Trainer<T>& trainer, const char* call, const std::string& path,
+                  FunctionRef<void(const TrainingState&)> f);
 template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path);
 template <class T>
@@ -131,6 +138,9 @@ struct ModelFiles {
 
   static void save(const Model& model, const std::string& path) {
     detail::save(*model.trainer_, path);
+  }
+  static void save(const Model& model, const std::string& path, const SaveOptions& options) {
+    detail::save(*model.trainer_, path, options);
   }
   static void load(Model& model, const std::string& path) { detail::load(*model.trainer_, path); }
   static void save_weights(const Model& model, const std::string& path) {

@@ -40,6 +40,7 @@ class Recovery final : public FitPart<T> {
     decode_ = decode;
     allow_changes_ = allow_changes;
   }
+  void read_shares_with(ReadShares read) { read_shares_ = read; }
   void cannot_restore(const std::exception_ptr& reason) { unreadable_ = reason; }
   void survive_losses(EncodeState encode, DecodeState decode);
   void read_backup_with(const ReadBackup& read) { read_backup_ = read; }
@@ -85,6 +86,7 @@ class Recovery final : public FitPart<T> {
   std::exception_ptr unreadable_{};   // why there is none
   EncodeState encode_ = nullptr;      // of a fit that survives losses
   DecodeState decode_ = nullptr;
+  ReadShares read_shares_ = nullptr;
   bool allow_changes_ = false;  // of the data, and of options of the optimizer
   ReadBackup read_backup_{};
   std::vector<std::byte> kept_{};  // this worker's state, until all are together again
