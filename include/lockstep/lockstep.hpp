@@ -39,6 +39,7 @@ template <class Net, class T>
 class Predictor;  // #include <lockstep/saving/predictor.hpp>
 template <class Net, class T>
 class Generator;         // #include <lockstep/saving/generator.hpp>
+struct Int8Weights;      // #include <lockstep/saving/int8_weights.hpp>
 struct ElasticOptions;   // #include <lockstep/extra/elastic.hpp>
 class TFRecordWriter;    // #include <lockstep/extra/records.hpp>
 class BytePairEncoding;  // #include <lockstep/extra/text.hpp>

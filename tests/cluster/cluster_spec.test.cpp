@@ -47,8 +47,8 @@ TEST_SUITE("cluster_spec") {
   TEST_CASE("names that differ in case only are one address") {
     const ClusterSpec spec{.chief = {}, .worker = {"Host:1", "host:1"}, .ps = {}, .evaluator = {}};
     CHECK_THROWS_WITH_AS(spec.validate(),
-                         "address 'host:1' is used twice, by worker 0 and worker 1; each task "
-                         "needs an address of its own",
+                         "address 'host:1' is used twice, by worker 0 and worker 1; give each "
+                         "task a different one",
                          ConfigurationError);
   }
 }

@@ -94,50 +94,6 @@ static_assert(!CollectivePolicy<PolicyThatConnectsNothing>);
 
 static_assert(Collective<Ring<MinimalTransport>>);
 
-// Optional operations: a collective without one of a group does not have the group.
-
-static_assert(!ScatteringCollective<MinimalCollective> &&
-              !OverlappingCollective<MinimalCollective>);
-static_assert(!SharingCollective<MinimalCollective> && !AllocatingCollective<MinimalCollective>);
-
-/// Its operations are templates of the type, as a user may write them.
-struct TypedScattering : MinimalCollective {
-  template <class T, class F>
-  void reduce_scatter(std::span<double> status, std::span<T> values, F f) {
-    f(std::span<const double>(status), std::size_t{0}, std::span<const T>(values));
-  }
-};
-static_assert(ScatteringCollective<TypedScattering>);
-static_assert(!EarlyScatteringCollective<TypedScattering>);
-
-/// They take any type at once, as the library writes them.
-struct UntypedScattering : MinimalCollective {
-  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) {
-    f(status, 0, values);
-  }
-};
-static_assert(ScatteringCollective<UntypedScattering>);
-
-struct OverlappingWithoutWait : MinimalCollective {
-  void all_reduce_async(NumberSpan) {}
-  Overlap overlap() const { return Overlap::off; }
-};
-static_assert(!OverlappingCollective<OverlappingWithoutWait>);
-
-struct TypedSharing : MinimalCollective {
-  bool shares_memory() const { return true; }
-  template <class T, class F>
-  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
-    f(std::span<const double>(status), std::size_t{0}, std::span<const T>(values), values);
-  }
-};
-static_assert(SharingCollective<TypedSharing>);
-
-struct SharingWithoutQuestion : MinimalCollective {
-  void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {}
-};
-static_assert(!SharingCollective<SharingWithoutQuestion>);
-
 }  // namespace
 
 TEST_CASE("collectives: concepts accept minimal models and reject near misses") {

@@ -65,7 +65,7 @@ class SimulatedRank {
 
   /// The connections to a higher rank, if there are any between the two.
   void meet(SimulatedRank& other) {
-    if (!detail::are_control_partners(rank_, other.rank_, size())) return;
+    if (!detail::are_partners(rank_, other.rank_, size())) return;
     for (const bool is_control : {true, false}) {
       const auto ends = network_.connected(rank_, other.rank_);
       take_up(other.rank_, ends.first, is_control);

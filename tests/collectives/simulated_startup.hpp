@@ -81,11 +81,11 @@ class SimulatedWorker {
   static std::vector<Place> places_for(int rank, int size) {
     std::vector<Place> places;
     for (int other = 0; other < size; ++other)
-      places.emplace_back(detail::are_data_partners(rank, other, size) ? 2 : 1);
+      places.emplace_back(detail::are_partners(rank, other, size) ? 2 : 1);
     return places;
   }
   [[nodiscard]] bool is_partner(int other) const {
-    return detail::are_control_partners(rank(), other, roster_.world());
+    return detail::are_partners(rank(), other, roster_.world());
   }
 
   [[nodiscard]] Place& place(int peer) { return places_[static_cast<std::size_t>(peer)]; }

@@ -1,4 +1,4 @@
-// expect-error: this branch of Parallel does not fit the first one: Add, Multiply and Average need outputs of one shape
+// expect-error: this branch of Parallel does not fit the first one: Concatenate needs
 // expect-nearby: Dense<5.*Dense<4
 // expect-nearby: Shape<4>
 // expect-nearby: Shape<3>

@@ -66,17 +66,17 @@ TEST_SUITE("cores") {
       CHECK(cpu_quota(root, odd) == 0);
   }
 
-  TEST_CASE("a core is claimed once, until the claim ends") {
+  TEST_CASE("a core is reserved once, until the reservation ends") {
     const auto all = static_cast<int>(allowed_cores().size());
-    CHECK(ClaimedCores(all + 1).cores().empty());
-    ClaimedCores first(1);  // none, if other programs of this machine have all
-    ClaimedCores second(1);
+    CHECK(ReservedCores(all + 1).cores().empty());
+    ReservedCores first(1);  // none, if other programs of this machine have all
+    ReservedCores second(1);
     if (!first.cores().empty()) CHECK(first.cores() != second.cores());
     const std::vector<int> mine = first.cores();
-    ClaimedCores moved = std::move(first);
+    ReservedCores moved = std::move(first);
     CHECK(moved.cores() == mine);
-    if (!mine.empty()) CHECK(ClaimedCores(all).cores().empty());
-    moved = ClaimedCores();
+    if (!mine.empty()) CHECK(ReservedCores(all).cores().empty());
+    moved = ReservedCores();
     CHECK(moved.cores().empty());
   }
 

@@ -70,8 +70,8 @@ TEST_CASE("npy header: what is none is refused, with the file's name") {
                        DataError);
   CHECK_THROWS_WITH_AS(
       (void)header_of(file("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,)}")),
-      "x.npy: it is a structured array, [('x', '<f4')]: save each of its fields as an array of its "
-      "own, array['x']",
+      "x.npy: it is a structured array, [('x', '<f4')]: save each of its fields as a "
+      "separate array, array['x']",
       DataError);
   CHECK_THROWS_WITH_AS((void)header_of(file(good, 4)), "x.npy: expected .npy version 1 to 3, got 4",
                        DataError);

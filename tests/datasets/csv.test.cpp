@@ -112,9 +112,8 @@ TEST_SUITE("CSV by both readers") {
   }
   TEST_CASE("names of columns: blanks around them, and two that are the same") {
     CHECK(read_by_both("a, b\t\n1, 2\n", {"a", "b"}).rows == std::vector<Numbers>{{1, 2}});
-    CHECK(
-        read_by_both("a,b,b\n1,2,3\n", {"a"}).refusal ==
-        "CSV file t.csv, line 1: columns 2 and 3 are both named 'b': give each a name of its own");
+    CHECK(read_by_both("a,b,b\n1,2,3\n", {"a"}).refusal ==
+          "CSV file t.csv, line 1: columns 2 and 3 are both named 'b': give each a different name");
     CHECK(contains(read_by_both("a,b,c, a\n1,2,3,4\n", {"b"}).refusal,
                    "columns 1 and 4 are both named 'a'"));
     CHECK(read_by_both("a,,\n1,,\n", {"a"}).rows == std::vector<Numbers>{{1}});  // not named

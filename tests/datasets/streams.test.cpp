@@ -129,7 +129,7 @@ TEST_SUITE("npy") {
     };
     CHECK(contains(error(golden_npy::structured),
                    "it is a structured array, [('x', '<f4'), ('y', '<f8')]: save each of its "
-                   "fields as an array of its own"));
+                   "fields as a separate array"));
     CHECK(contains(error(golden_npy::text), "got '<U1' (texts)"));
     CHECK(contains(error(golden_npy::archive), "the entry is no .npy file; it is a zip file"));
     CHECK(contains(error_of([&] {

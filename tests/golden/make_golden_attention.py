@@ -72,6 +72,30 @@ def keras_attention(name, query, value, mask=None, value_mask=None, causal=False
     print("};")
 
 
+def plain_attention(name, layer, mask=None, value_mask=None, causal=False):
+    """Keras's Attention or AdditiveAttention of two tensors."""
+    x, m = tf.Variable(normal(2, 3, 4)), tf.Variable(normal(2, 5, 4))
+    layer.build([x.shape, m.shape])
+    for variable in layer.weights:
+        variable.assign(normal(*variable.shape))
+    dy = normal(*x.shape)
+    masks = None if mask is None else [tf.constant(mask), tf.constant(value_mask)]
+    with tf.GradientTape() as tape:
+        y = layer([tf.identity(x), tf.identity(m)], mask=masks, use_causal_mask=causal)
+        loss = tf.reduce_sum(y * dy)
+    gradients = tape.gradient(loss, [x, m, *[w.value for w in layer.trainable_weights]])
+    print(f"\nstruct {name} {{")
+    for key, values in {"x": x, "m": m, "dy": dy, "y": y, "dx": gradients.pop(0), "dm": gradients.pop(0)}.items():
+        array(key, values)
+    array("mask", np.ones((2, 3)) if mask is None else mask)
+    array("value_mask", np.ones((2, 5)) if mask is None else value_mask)
+    print(f"  static constexpr unsigned weights = {len(layer.trainable_weights)};")
+    flat = lambda arrays: np.concatenate([np.zeros(0), *[np.asarray(a).flatten() for a in arrays]]) if arrays else np.zeros(1)
+    array("weight", flat(layer.trainable_weights))
+    array("weight_gradient", flat(gradients))
+    print("};")
+
+
 def torch_attention(name, samples, positions, width, heads):
     """Causal self attention without biases, as GPT has it: scaled_dot_product_attention between products."""
     head = width // heads
@@ -121,4 +145,12 @@ keras_attention("attention_output_shape", normal(1, 3, 4), None, causal=True, us
 keras_attention("attention_cross", normal(2, 3, 4), normal(2, 5, 6), mask=masks[:, 1:4], value_mask=masks, **sizes)
 torch_attention("attention_torch", 1, 17, 4, 2)
 embedding("embedding_and_positions", 7, 3, [[6, 0, 3, 3], [1, 6, 6, 2], [0, 0, 0, 5]])
+both = {"mask": masks[:, 1:4], "value_mask": masks}
+layers = keras.layers
+plain_attention("attention_dot", layers.Attention(), **both)
+plain_attention("attention_dot_scaled", layers.Attention(use_scale=True), causal=True)
+plain_attention("attention_concat", layers.Attention(score_mode="concat"), causal=True)
+plain_attention("attention_concat_scaled", layers.Attention(use_scale=True, score_mode="concat"), **both)
+plain_attention("attention_additive", layers.AdditiveAttention(), **both)
+plain_attention("attention_additive_plain", layers.AdditiveAttention(use_scale=False), causal=True)
 print("\n}  // namespace lockstep_test::golden")

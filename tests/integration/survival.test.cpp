@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -608,6 +609,79 @@ TEST_CASE("survival: when the disk is full, the older backup stays and the run c
   CHECK(std::filesystem::last_write_time(folder.path("training_state")) == time);
   CHECK(count(full.output, "resuming from") == 1);
   CHECK(run_process(command(folder.path(), {"steps=1000", "epochs=1"}, {"--workers", "2"}), {}, 30s)
+            .exit_code == 0);
+}
+
+TEST_CASE("survival: killed in the middle of a save of shards: the state before it is whole") {
+  const Words options{"epochs=2", "steps=15", "freq=1", "sharded=1", "shards=1"};
+  const std::string expected = undisturbed(options);
+  int in_the_middle = 0;
+  for (int round = 0; round < 30 && in_the_middle < 3; ++round) {
+    const TemporaryFolder folder;
+    const std::string state = folder.path("training_state.ckpt");
+    // Whether there is a file of a save without its manifest.
+    const auto is_unfinished = [&] {
+      std::string named;
+      for (const char* const name : {"/manifest.json", "/manifest.json.previous"}) {
+        std::ifstream manifest(state + name);
+        named.append(std::istreambuf_iterator<char>(manifest), {});
+      }
+      std::error_code none;
+      for (std::filesystem::directory_iterator entry(state, none), end; !none && entry != end;
+           entry.increment(none)) {
+        const std::string name = entry->path().filename().string();
+        if (name.starts_with("shard-") && !contains(named, name)) return true;
+      }
+      return false;
+    };
+    Process launcher(command(folder.path(), options, {"--workers", "2"}));
+    REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+    std::this_thread::sleep_for(10ms * (round % 4));
+    for (int i = 0; i < 2000 && !is_unfinished(); ++i) std::this_thread::sleep_for(50us);
+    kill_all(children_of(launcher.pid()), SIGKILL);
+    (void)launcher.wait(30s);
+    in_the_middle += is_unfinished();
+    const Finished resumed =
+        run_process(command(folder.path(), options, {"--workers", "2"}), {}, 60s);
+    CAPTURE(resumed.output);
+    REQUIRE(resumed.exit_code == 0);
+    const Words last = finals(resumed.output);
+    REQUIRE(last.size() == 1);
+    if (contains(resumed.output, "fit: nothing to do"))
+      CHECK(without_loss(last[0]) == without_loss(expected));
+    else
+      CHECK(last[0] == expected);
+    CHECK(std::filesystem::is_empty(folder.path()));
+  }
+  CHECK(in_the_middle > 0);
+  MESSAGE("killed in the middle of a save: " << in_the_middle);
+}
+
+TEST_CASE("survival: shards that a full disk does not take leave the older backup") {
+  const TemporaryFolder folder;
+  const std::string state = folder.path("training_state.ckpt");
+  Process first(
+      command(folder.path(), {"step_ms=10", "steps=1000", "shards=1"}, {"--workers", "2"}));
+  REQUIRE(first.wait_for("[worker 1] training from update", 30s));
+  first.signal(SIGTERM);
+  REQUIRE(first.wait(30s).exit_code == 143);
+  const auto time = std::filesystem::last_write_time(state + "/manifest.json");
+
+  std::string limited = "ulimit -f 1; exec";  // files end after 512 bytes
+  for (const std::string& word :
+       command(folder.path(), {"freq=1", "steps=1000", "shards=1"}, {"--workers", "2"}))
+    limited += " '" + word + "'";
+  const Finished full = run_process({"/bin/sh", "-c", limited}, {}, 30s);
+  CAPTURE(full.output);
+  CHECK(full.exit_code == 1);
+  for (const char* const worker : {"0", "1"})
+    CHECK(contains(full.output, std::string("worker ") + worker + " on host "));
+  CHECK(contains(full.output, "cannot write '" + state + "/shard-1-of-2-"));
+  CHECK(contains(full.output, "an older backup is unharmed"));
+  CHECK(std::filesystem::last_write_time(state + "/manifest.json") == time);
+  CHECK(run_process(
+            command(folder.path(), {"steps=1000", "epochs=1", "shards=1"}, {"--workers", "3"}), {},
+            30s)
             .exit_code == 0);
 }
 

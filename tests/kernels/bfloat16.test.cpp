@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -117,6 +118,21 @@ TEST_CASE("bfloat16: between two numbers the nearer one, and in the middle the e
     for (std::size_t i = 0; i < values.size(); ++i)
       wrong += bits(negative[i]) != (bits(result[i]) ^ 0x8000'0000);
     CHECK(wrong == 0);
+  });
+}
+
+TEST_CASE("bfloat16: packed to 16 bits and back, each number is what rounding makes of it") {
+  std::vector<float> numbers{0.0F, -0.0F, 1 + 0x1p-8F, -1 - 0x3p-8F, 0x1p-140F, 3e38F};
+  numbers.push_back(std::numeric_limits<float>::infinity());
+  while (numbers.size() < 48) numbers.push_back(static_cast<float>(numbers.size()) / 7 - 3);
+  std::vector<float> expected(48), packed(25, 5.0F), back(49, 5.0F);
+  lockstep_test::for_each_instruction_set([&] {
+    kernels::round_to_bfloat16(48, numbers.data(), expected.data());
+    kernels::pack_bfloat16(48, numbers.data(), packed.data());
+    kernels::unpack_bfloat16(48, packed.data(), back.data());
+    CHECK(std::memcmp(back.data(), expected.data(), 48 * sizeof(float)) == 0);
+    CHECK(packed[24] == 5.0F);
+    CHECK(back[48] == 5.0F);
   });
 }
 

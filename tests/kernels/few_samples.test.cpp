@@ -68,8 +68,8 @@ void check_convolution(kernels::ConvolutionSize size, std::size_t samples, bool 
   CAPTURE(size.channels);
   CAPTURE(size.filters);
   std::mt19937 random(1);
-  const std::size_t inputs = size.height * size.width * size.all_channels(),
-                    outputs = size.out_height * size.out_width * size.all_filters();
+  const std::size_t inputs = size.rows() * size.width * size.all_channels(),
+                    outputs = size.out_rows() * size.out_width * size.all_filters();
   const Array<T> x = random_array<T>(samples * inputs, random),
                  weights = random_array<T>(size.weights(), random),
                  bias = random_array<T>(size.all_filters(), random);
@@ -114,6 +114,10 @@ void check_all() {
       dilated.dilation_height = dilated.dilation_width = 2;
       dilated.groups = 2;
       check_convolution<T>(dilated, 1, true, finishes[0]);
+      kernels::ConvolutionSize volume = plain;
+      volume.depth = 4, volume.kernel_depth = 3, volume.stride_depth = 2;
+      volume.out_depth = 2, volume.pad_front = 1;
+      check_convolution<T>(volume, 2, true, finishes[0]);
     }
 }
 

@@ -9,7 +9,10 @@
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
+#include "lockstep/layers/conv3d.hpp"
+#include "lockstep/layers/conv_lstm2d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/discretization.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/input.hpp"
@@ -19,6 +22,7 @@
 #include "lockstep/layers/normalization.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/pooling1d.hpp"
+#include "lockstep/layers/pooling3d.hpp"
 #include "lockstep/layers/rescaling.hpp"
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/layers/rnn.hpp"
@@ -62,6 +66,19 @@ static_assert(Layer<Conv2DTranspose<8, 3, ReLU>, Shape<7, 7, 32>>);
 static_assert(Layer<Conv2DTranspose<1, 4, Tanh,
                                     Conv2DTransposeOptions{.stride = 2, .padding = Padding::same}>,
                     Shape<7, 4, 3>, double>);
+static_assert(Layer<Conv3D<8, 3, ReLU>, Shape<8, 9, 7, 2>>);
+static_assert(Layer<Conv3D<8, Extent3D{1, 3, 2}, Tanh, Conv3DOptions{.stride = 2}>,
+                    Shape<8, 9, 7, 2>, double>);
+static_assert(Layer<ConvLSTM2D<4, 3>, Sequence<5, 9, 7, 2>>);
+static_assert(Layer<ConvLSTM2D<4, 3, ConvLSTM2DOptions{.return_sequences = true}, ReLU>,
+                    Sequence<5, 9, 7, 2>, double>);
+static_assert(Layer<MaxPooling3D<>, Shape<8, 9, 7, 2>>);
+static_assert(Layer<AveragePooling3D<3, Pooling3DOptions{.padding = Padding::same}>,
+                    Shape<2, 9, 7, 2>, double>);
+static_assert(Layer<GlobalMaxPooling3D, Shape<8, 9, 7, 2>>);
+static_assert(Layer<GlobalAveragePooling3D, Shape<8, 9, 7, 2>, double>);
+static_assert(Layer<UpSampling3D<>, Shape<8, 9, 7, 2>>);
+static_assert(Layer<ZeroPadding3D<Margins3D{0, 1, 2}>, Shape<8, 9, 7, 2>, double>);
 static_assert(Layer<Cropping1D<>, Sequence<8, 4>>);
 static_assert(Layer<Cropping1D<2, 0>, Sequence<8, 4>, double>);
 static_assert(Layer<Cropping2D<1>, Shape<26, 26, 32>>);
@@ -136,6 +153,8 @@ static_assert(Layer<PositionEmbedding<64>, Sequence<64, 128>>);
 static_assert(Layer<PositionEmbedding<9>, Sequence<3, 5>, double>);
 static_assert(Layer<RepeatVector<4>, Shape<10>>);
 static_assert(Layer<RepeatVector<1>, Shape<3>, double>);
+static_assert(Layer<Discretization<Bins{0.0, 1.0}>, Shape<28, 28>>);
+static_assert(Layer<Discretization<Bins{0.0}>, Shape<10>, double>);
 static_assert(Layer<Rescaling<1.0 / 255>, Shape<28, 28>>);
 static_assert(Layer<Rescaling<2.0, -1.0>, Shape<10>, double>);
 static_assert(Layer<Reshape<28, 28, 1>, Shape<28, 28>>);

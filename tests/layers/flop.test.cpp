@@ -38,6 +38,9 @@ TEST_SUITE("flop") {
     CHECK(flop<Conv2D<7, Extent2D{2, 3}>, Shape<7, 6, 5>> == equal_parts(2 * 6 * 4 * 6 * 5 * 7));
     CHECK(flop<Conv2D<4, 3, ReLU, Conv2DOptions{.padding = Padding::same, .groups = 2}>,
                Shape<5, 5, 6>> == equal_parts(2 * 25 * 9 * 3 * 4));
+    // 2 x 6 x 4 places, 3 x 2 x 3 taps.
+    CHECK(flop<Conv3D<7, Extent3D{3, 2, 3}>, Shape<4, 7, 6, 5>> ==
+          equal_parts(2 * 48 * 18 * 5 * 7));
     CHECK(flop<DepthwiseConv2D<3>, Shape<5, 5, 6>> == equal_parts(2 * 9 * 9 * 6));
     // The gradient of the depthwise kernel needs that of the pointwise one's input.
     const std::uint64_t depthwise = 2 * 9 * 9 * 6, pointwise = 2 * 9 * 6 * 4;
@@ -58,6 +61,10 @@ TEST_SUITE("flop") {
     constexpr Flop lstm = flop<LSTM<8>, Sequence<10, 5>>;
     CHECK(lstm == parts(of_inputs + of_states, of_inputs + 2 * of_states, of_inputs));
     CHECK(flop<Bidirectional<LSTM<8>>, Sequence<10, 5>> == 2 * lstm);
+    // 5 steps, 6 x 6 places with 3 x 3 taps, 4 gates of 4 filters.
+    const std::uint64_t of_images = 2 * 5 * 36 * 9 * 2 * 16, of_hidden = 2 * 5 * 36 * 9 * 4 * 16;
+    CHECK(flop<ConvLSTM2D<4, 3>, Sequence<5, 8, 8, 2>> ==
+          parts(of_images + of_hidden, of_images + 2 * of_hidden, of_images));
     CHECK(flop<GRU<8>, Sequence<10, 5>>.forward == 2 * 10 * 3 * 8 * (5 + 8));
     CHECK(flop<SimpleRNN<8>, Sequence<10, 5>>.forward == 2 * 10 * 8 * (5 + 8));
     // 6 tokens of 12 numbers, 2 heads of 4; queries with keys, probabilities with values.

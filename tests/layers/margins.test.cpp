@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "golden/image_layers.hpp"
+#include "golden/volumes.hpp"
 #include "layers/token_testing.hpp"
 #include "support/finite_differences.hpp"
 #include "support/golden_layer.hpp"
@@ -50,6 +51,16 @@ TEST_CASE("ZeroPadding2D: Keras's values and gradients") {
 TEST_CASE("ZeroPadding2D: gradients") {
   lockstep_test::for_each_instruction_set(
       [] { lockstep_test::check_gradients_for_all_batches<ZeroPadding2D<2>, Shape<3, 2, 2>>(); });
+}
+
+TEST_CASE("ZeroPadding3D: Keras's values and gradients") {
+  using ls::Margins3D, ls::ZeroPadding3D;
+  static_assert(std::is_same_v<ZeroPadding3D<Margins3D{0, 1, 2}>::Output<Shape<2, 3, 4, 1>>,
+                               Shape<2, 5, 8, 1>>);
+  namespace padded = lockstep_test::golden::zero_padding3d;
+  check_golden<ZeroPadding3D<Margins3D{1, 0, 2, 1, 0, 1}>, Shape<2, 1, 2, 2>>(
+      {padded::x, padded::y, padded::dy, padded::dx});
+  lockstep_test::check_gradients_for_all_batches<ZeroPadding3D<>, Shape<2, 1, 2, 2>>();
 }
 
 TEST_CASE("Cropping2D: shapes") {

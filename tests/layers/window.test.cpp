@@ -20,6 +20,9 @@ TEST_CASE("window: positions and padding, TensorFlow's rule") {
 TEST_CASE("window: an extent for both dimensions, or for each") {
   constexpr ls::Extent2D both = 3, each{3, 5};
   static_assert(both == ls::Extent2D{3, 3} && each.width == 5 && ls::Extent2D{} == ls::Extent2D{1});
+  constexpr ls::Extent3D cube = 2, box{3, 4, 5};
+  static_assert(cube == ls::Extent3D{2, 2, 2} && box.plane() == ls::Extent2D{4, 5});
+  static_assert(box.size() == 60 && ls::dilated(box, {1, 2, 3}) == ls::Extent3D{3, 7, 13});
 }
 
 namespace {

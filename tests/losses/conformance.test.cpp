@@ -1,6 +1,7 @@
 // Every loss of this room satisfies its concept. Here and not in the headers, where each program
 // that includes them would pay for the answer again.
 #include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/losses/ctc.hpp"
 #include "lockstep/losses/hinges.hpp"
 #include "lockstep/losses/regression.hpp"
 
@@ -17,6 +18,7 @@ static_assert(Loss<CategoricalFocalCrossentropy, Shape<3>, double>);
 static_assert(Loss<CategoricalHinge, Shape<10>, float> && Loss<CategoricalHinge, Shape<3>, double>);
 static_assert(Loss<CosineSimilarity, Shape<10>, float> &&
               Loss<CosineSimilarity, Shape<4, 2>, double>);
+static_assert(Loss<CTC, Shape<6, 4>, float> && Loss<CTC, Shape<2, 2>, double>);
 static_assert(Loss<Hinge, Shape<10>, float> && Loss<Hinge, Shape<4, 4, 2>, double>);
 static_assert(Loss<Huber, Shape<10>, float> && Loss<Huber, Shape<4, 4, 2>, double>);
 static_assert(Loss<KLDivergence, Shape<10>, float> && Loss<KLDivergence, Shape<3>, double>);

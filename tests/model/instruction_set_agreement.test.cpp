@@ -1,8 +1,7 @@
 // Ranks with other processors: all use the lowest instruction set.
 #include <doctest/doctest.h>
 
-#include <cstdint>
-#include <span>
+#include <algorithm>
 
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/losses/crossentropies.hpp"
@@ -20,14 +19,13 @@ namespace {
 /// add to any sum.
 class WithOldNeighbour : public ls::Single {
  public:
-  template <ls::Reducible T>
-  void all_reduce(std::span<T> values, ls::ReduceOp op = ls::ReduceOp::sum) {
+  void all_reduce(ls::NumberSpan values, ls::ReduceOp op) override {
     if (op == ls::ReduceOp::max)
-      for (T& value : values)
-        value = std::max(value, -static_cast<T>(ls::InstructionSet::baseline));
+      ls::visit_type(values.type(), [&]<class T>(T*) {
+        for (T& value : values.as<T>())
+          value = std::max(value, -static_cast<T>(ls::InstructionSet::baseline));
+      });
   }
-  template <ls::Reducible T>
-  void all_reduce(std::span<double>, std::span<T>) {}
 };
 
 class OldNeighbourStrategy : public ls::OneDeviceStrategy {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,10 +19,14 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/metrics/accuracies.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/cross_attention.hpp"
+#include "lockstep/network/mixed_precision.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -197,6 +202,41 @@ TEST_CASE(
   auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{});
   CHECK(model.evaluate(TaggedTokens(3), {.verbose = 0}).at("loss") ==
         doctest::Approx(model.evaluate(TaggedTokens(22), {.verbose = 0}).at("loss")).epsilon(1e-6));
+}
+
+TEST_CASE("sequences: Attention and AdditiveAttention on two replicas, and from a file") {
+  constexpr ls::AttentionOptions concat{.use_scale = true, .score_mode = ls::ScoreMode::concat};
+  using Net = ls::Sequential<ls::Input<positions, features>, ls::ToSequence, MaskLow,
+                             ls::Dense<8, ls::Tanh>, ls::Attention<ls::Identity, ls::Dense<8>>,
+                             ls::Attention<ls::Dense<8>, ls::Identity, concat>,
+                             ls::AdditiveAttention<ls::Dense<8>, ls::Identity>, ls::Dense<3>>;
+  const std::vector<float> one = parameters_after<Net>(ls::OneDeviceStrategy());
+  const std::vector<float> two = parameters_after<Net>(ls::MirroredStrategy({.replicas = 2}));
+  REQUIRE(one.size() == two.size());
+  for (std::size_t i = 0; i < one.size(); ++i)
+    CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
+
+  ls::OneDeviceStrategy strategy;
+  auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{.learning_rate = 0.1});
+  model.fit(TaggedTokens(5), {.epochs = 1, .verbose = 0});
+  std::vector<std::string> names;
+  for (const auto& weight : model.get_weights())
+    if (weight.shape.size() < 2 && !weight.name.ends_with("bias")) names.push_back(weight.name);
+  CHECK(names == std::vector<std::string>{"attention_1/attention/scale",
+                                          "attention_1/attention/concat_score_weight",
+                                          "additive_attention/additive_attention/scale"});
+  const double before = model.evaluate(TaggedTokens(5), {.verbose = 0}).at("loss");
+  const TemporaryFolder folder;
+  for (const char* name : {"a.npz", "a.safetensors"}) {
+    model.save_weights(folder.path(name));
+    auto other = ls::compile<Net>(strategy, {.seed = 4}, loss, ls::SGD{});
+    other.load_weights(folder.path(name));
+    CHECK(other.evaluate(TaggedTokens(5), {.verbose = 0}).at("loss") == before);
+  }
+  auto rounded = ls::compile<Net, ls::MixedBFloat16>(strategy, {.seed = 4}, loss, ls::SGD{});
+  rounded.load_weights(folder.path("a.npz"));
+  CHECK(rounded.evaluate(TaggedTokens(5), {.verbose = 0}).at("loss") ==
+        doctest::Approx(before).epsilon(0.02));
 }
 
 TEST_CASE("sequences: a loss's ignored class does not count") {

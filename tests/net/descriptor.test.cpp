@@ -2,16 +2,19 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <string>
+#include <thread>
 #include <utility>
 
 using lockstep::KeptPort;
 using lockstep::detail::Descriptor;
 using lockstep::detail::Pipe;
+using lockstep::detail::WakePipe;
 
 TEST_CASE("descriptor: is closed once, by its last owner, and inherited by no child") {
   int number = -1;
@@ -61,4 +64,22 @@ TEST_CASE("a kept port gives copies of the first descriptor, and closes its own 
   char byte = 0;
   CHECK(::read(ends[0], &byte, 1) == 0);  // no writer is left
   ::close(ends[0]);
+}
+
+TEST_SUITE("wake pipe") {
+  TEST_CASE("ends the poll of another thread, until it is drained") {
+    WakePipe pipe;
+    const auto is_readable = [&](int milliseconds) {
+      pollfd watched{pipe.descriptor(), POLLIN, 0};
+      return ::poll(&watched, 1, milliseconds) == 1;
+    };
+    CHECK_FALSE(is_readable(0));
+    std::thread other([&] { pipe.wake(); });
+    CHECK(is_readable(10'000));
+    other.join();
+    for (int i = 0; i < 100'000; ++i) pipe.wake();  // more than it holds: never blocks
+    CHECK(is_readable(0));
+    pipe.drain();
+    CHECK_FALSE(is_readable(0));
+  }
 }

@@ -33,7 +33,8 @@ TEST_CASE("branches: each output that is kept has an array, and the scratch foll
   CHECK(lsd::branches_scratch(all, 5) == (3 + 3) * 16 + 10 + 16);  // (a row for a merged mask)
   std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
-                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory);
+                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory, {},
+                                        false);
   CHECK(arrays.outputs[0].data() == x.data());
   CHECK(arrays.outputs[1].data() == memory.data());
   CHECK(arrays.outputs[2].data() == memory.data() + 3 * 16);
@@ -48,8 +49,30 @@ TEST_CASE("branches: one that writes the sum has the container's output for its 
   CHECK(lsd::branches_scratch(all, 5) == 3 * 16 + 10 + 16);
   std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
-                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory);
+                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory, {},
+                                        false);
   CHECK(arrays.outputs[1].data() == memory.data());
   CHECK(arrays.outputs[2].data() == y.data());
   CHECK(arrays.scratch[1].data() == memory.data() + 3 * 16);
+}
+
+TEST_CASE("branches: an output that is kept in half the memory is whole in temporary memory") {
+  constexpr lsd::KeptFormat format{
+      [](std::size_t n, const float* from, float* to) { to[0] = from[n - 1]; },
+      [](std::size_t n, const float* from, float* to) { to[n - 1] = from[0]; }};
+  auto all = branches(false);
+  all[1].place.kept = &format;
+  CHECK(lsd::branch_outputs(all, 5) == 2 * 16 + 3 * 16);  // (1.5 * 16, rounded up)
+  CHECK(lsd::first_branch_temporary(all, 5) == (4 + 4 + 3) * 16);
+  std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5)),
+      temporary(lsd::branches_temporary(all, 5));
+  memory[0] = 7;
+  const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
+                                        ls::TensorView<const float>(y.data(), 5, 3, 16), memory,
+                                        temporary, true);
+  CHECK(arrays.packed[1] == memory.data());
+  CHECK(arrays.outputs[1].data() == temporary.data() + 8 * 16);
+  CHECK(arrays.outputs[1].data()[3 * 16 - 1] == 7);
+  CHECK(arrays.packed[2] == nullptr);
+  CHECK(arrays.outputs[2].data() == memory.data() + 2 * 16);
 }

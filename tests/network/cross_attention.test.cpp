@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
+#include <iterator>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "golden/attention.hpp"
@@ -14,6 +17,7 @@
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/finite_differences.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
 #include "support/net_testing.hpp"
 
@@ -82,21 +86,16 @@ TEST_CASE("CrossAttention: shape, variables, gradients") {
                                  Sequence<4, 3>>(2);
 }
 
-TEST_CASE("CrossAttention: Keras's values and gradients") {
-  using Golden = lockstep_test::golden::attention_cross;
-  using L = ls::CrossAttention<2, 3, Part<0, 3, 4>, Part<3, 5, 6>, options>;
-  using In = Sequence<8, 7>;  // queries, then values, each with its mask
+namespace {
+
+/// Of L, whose branches are 3 queries and 5 values, each token with its mask behind it.
+template <class Golden, class L, std::size_t Width>
+void check_golden(std::initializer_list<std::pair<const double*, const double*>> weights) {
+  using In = Sequence<8, Width + 1>;
   lockstep_test::LayerRig<L, In, double> rig(2);
-  const double* const weights[] = {Golden::query_kernel,
-                                   Golden::query_bias,
-                                   Golden::key_kernel,
-                                   Golden::key_bias,
-                                   Golden::value_kernel,
-                                   Golden::value_bias,
-                                   Golden::attention_output_kernel,
-                                   Golden::attention_output_bias};
-  for (std::size_t i = 0; i < 8; ++i)
-    std::copy_n(weights[i], rig.weights[i].size(), rig.weights[i].begin());
+  REQUIRE(rig.weights.size() == weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    std::copy_n(std::data(weights)[i].first, rig.weights[i].size(), rig.weights[i].begin());
   for (std::size_t s = 0; s < 2; ++s) {
     for (std::size_t t = 0; t < 3; ++t) {
       for (std::size_t f = 0; f < 4; ++f) {
@@ -106,9 +105,9 @@ TEST_CASE("CrossAttention: Keras's values and gradients") {
       rig.x[4 * rig.stride + s * 8 + t] = Golden::mask[s * 3 + t];
     }
     for (std::size_t t = 0; t < 5; ++t) {
-      for (std::size_t f = 0; f < 6; ++f)
-        rig.x[f * rig.stride + s * 8 + 3 + t] = Golden::m[(s * 5 + t) * 6 + f];
-      rig.x[6 * rig.stride + s * 8 + 3 + t] = Golden::value_mask[s * 5 + t];
+      for (std::size_t f = 0; f < Width; ++f)
+        rig.x[f * rig.stride + s * 8 + 3 + t] = Golden::m[(s * 5 + t) * Width + f];
+      rig.x[Width * rig.stride + s * 8 + 3 + t] = Golden::value_mask[s * 5 + t];
     }
   }
   rig.forward();
@@ -122,21 +121,90 @@ TEST_CASE("CrossAttention: Keras's values and gradients") {
         compare(rig.dx[f * rig.stride + s * 8 + t], Golden::dx[(s * 3 + t) * 4 + f]);
       }
     for (std::size_t t = 0; t < 5; ++t)
-      for (std::size_t f = 0; f < 6; ++f)
-        compare(rig.dx[f * rig.stride + s * 8 + 3 + t], Golden::dm[(s * 5 + t) * 6 + f]);
+      for (std::size_t f = 0; f < Width; ++f)
+        compare(rig.dx[f * rig.stride + s * 8 + 3 + t], Golden::dm[(s * 5 + t) * Width + f]);
   }
-  const double* const gradients[] = {Golden::query_kernel_gradient,
-                                     Golden::query_bias_gradient,
-                                     Golden::key_kernel_gradient,
-                                     Golden::key_bias_gradient,
-                                     Golden::value_kernel_gradient,
-                                     Golden::value_bias_gradient,
-                                     Golden::attention_output_kernel_gradient,
-                                     Golden::attention_output_bias_gradient};
-  for (std::size_t i = 0; i < 8; ++i)
+  for (std::size_t i = 0; i < weights.size(); ++i)
     for (std::size_t k = 0; k < rig.gradients[i].size(); ++k)
-      compare(rig.gradients[i][k], gradients[i][k]);
+      compare(rig.gradients[i][k], std::data(weights)[i].second[k]);
   CHECK(worst < 2e-7);
+}
+
+using Queries4 = Part<0, 3, 4>;
+using Values4 = Part<3, 5, 4>;
+
+/// Of Attention or AdditiveAttention; weights stand one after the other.
+template <class Golden, class L>
+void check_plain() {
+  if constexpr (Golden::weights == 0)
+    check_golden<Golden, L, 4>({});
+  else if constexpr (Golden::weights == 1)
+    check_golden<Golden, L, 4>({{Golden::weight, Golden::weight_gradient}});
+  else
+    check_golden<Golden, L, 4>({{Golden::weight, Golden::weight_gradient},
+                                {Golden::weight + 1, Golden::weight_gradient + 1}});
+}
+
+}  // namespace
+
+TEST_CASE("CrossAttention: Keras's values and gradients") {
+  using Golden = lockstep_test::golden::attention_cross;
+  check_golden<Golden, ls::CrossAttention<2, 3, Queries4, Part<3, 5, 6>, options>, 6>(
+      {{Golden::query_kernel, Golden::query_kernel_gradient},
+       {Golden::query_bias, Golden::query_bias_gradient},
+       {Golden::key_kernel, Golden::key_kernel_gradient},
+       {Golden::key_bias, Golden::key_bias_gradient},
+       {Golden::value_kernel, Golden::value_kernel_gradient},
+       {Golden::value_bias, Golden::value_bias_gradient},
+       {Golden::attention_output_kernel, Golden::attention_output_kernel_gradient},
+       {Golden::attention_output_bias, Golden::attention_output_bias_gradient}});
+}
+
+TEST_CASE("Attention and AdditiveAttention: Keras's values and gradients") {
+  namespace golden = lockstep_test::golden;
+  using ls::AdditiveAttention;
+  using ls::AdditiveAttentionOptions;
+  using ls::Attention;
+  using ls::AttentionOptions;
+  using ls::ScoreMode;
+  lockstep_test::for_each_instruction_set([] {
+    check_plain<golden::attention_dot, Attention<Queries4, Values4>>();
+    check_plain<golden::attention_dot_scaled,
+                Attention<Queries4, Values4,
+                          AttentionOptions{.use_scale = true, .use_causal_mask = true}>>();
+    check_plain<
+        golden::attention_concat,
+        Attention<Queries4, Values4,
+                  AttentionOptions{.score_mode = ScoreMode::concat, .use_causal_mask = true}>>();
+    check_plain<golden::attention_concat_scaled,
+                Attention<Queries4, Values4,
+                          AttentionOptions{.use_scale = true, .score_mode = ScoreMode::concat}>>();
+    check_plain<golden::attention_additive, AdditiveAttention<Queries4, Values4>>();
+    check_plain<
+        golden::attention_additive_plain,
+        AdditiveAttention<Queries4, Values4,
+                          AdditiveAttentionOptions{.use_scale = false, .use_causal_mask = true}>>();
+  });
+}
+
+TEST_CASE("Attention and AdditiveAttention: shape, variables, gradients, dropout") {
+  using Queries = ls::Sequential<Part<0, 3, 2>, ls::Dense<4, ls::Tanh>>;
+  constexpr ls::AttentionOptions concat{
+      .use_scale = true, .score_mode = ls::ScoreMode::concat, .dropout = 0.4};
+  using L = ls::Attention<Queries, Values4, concat>;
+  using In = Sequence<8, 5>;
+  static_assert(std::is_same_v<L::Output<In>, Sequence<3, 4>>);
+  static_assert(L::variables<In>[2].name == "scale" &&
+                L::variables<In>[3].name == "concat_score_weight" && L::variables<In>[3].rank == 0);
+  lockstep_test::check_gradients_for_all_batches<L, In>();
+  constexpr ls::AdditiveAttentionOptions dropped{.dropout = 0.4};
+  lockstep_test::check_gradients_for_all_batches<ls::AdditiveAttention<Queries, Values4, dropped>,
+                                                 In>();
+  constexpr ls::AttentionOptions scaled{.use_scale = true};
+  lockstep_test::check_gradients_for_all_batches<ls::Attention<Queries, Values4, scaled>, In>();
+  // Sequences above 256 keep two numbers for each query.
+  using Long = ls::AdditiveAttention<ls::Identity, ls::Dense<1>>;
+  lockstep_test::check_gradients<Long, Sequence<260, 1>>(1);
 }
 
 TEST_CASE("CrossAttention: the outputs of its branches are shown, and its own") {

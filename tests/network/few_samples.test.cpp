@@ -10,6 +10,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/conv3d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/reshaping.hpp"
@@ -26,6 +27,7 @@ constexpr bool computes =
 
 static_assert(computes<ls::Input<6>, ls::Dense<3, ls::GELU>, ls::Activation<ls::Tanh>>);
 static_assert(computes<ls::Input<6, 6, 1>, ls::Sequential<ls::Conv2D<4, 3>, ls::Flatten>>);
+static_assert(computes<ls::Input<3, 6, 6, 16>, ls::Conv3D<16, ls::Extent3D{1, 3, 3}>>);
 // It has a state; tokens are samples; Winograd's algorithm has other sums.
 static_assert(!computes<ls::Input<6>, ls::Dense<3>, ls::BatchNormalization<>>);
 static_assert(!computes<ls::Input<6, 2>, ls::ToSequence, ls::Dense<3>>);

@@ -30,15 +30,24 @@
 #include "lockstep/losses/regression.hpp"
 #include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/float32.hpp"
+#include "lockstep/network/frozen.hpp"
+#include "lockstep/network/lora.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
+#include "lockstep/network/repeat.hpp"
+#include "lockstep/network/shared.hpp"
+#include "lockstep/network/tied_head.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/step/compiled.hpp"
+#include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/tcp_workers.hpp"
 #include "support/temporary_folder.hpp"
@@ -128,6 +137,12 @@ bool is_bfloat16(float value) {
   float result = 0;
   ls::kernels::round_to_bfloat16(1, &value, &result);
   return result == value;
+}
+
+template <class Net>
+Eigen::Index positions_of_output() {
+  using Out = typename Net::template Output<typename Net::InputShape>;
+  return static_cast<Eigen::Index>(ls::positions_of<Out>);
 }
 
 template <class Net>
@@ -252,6 +267,64 @@ TEST_CASE("mixed precision: layers in containers are as they are without") {
   CHECK(model.predict(Eigen::MatrixXf::Zero(1, 1))(0, 1) == 1);
 }
 
+TEST_CASE("mixed precision: each container goes back from what it keeps, as in float") {
+  using Table = ls::Embedding<13, 16>;
+  using Tower = ls::Sequential<Norm, ls::Dense<16, ls::ReLU>, ls::Dense<8, ls::Tanh>>;
+  const auto losses_of = []<class Net, class Policy>() {
+    auto model = ls::compile<Net, Policy>({.seed = 1}, loss, ls::SGD{.learning_rate = 0.15});
+    set_weights(model);
+    const auto [x, y] = batch_of(8, 13, true);
+    return model.fit(x, y.leftCols(positions_of_output<Net>()),
+                     {.batch_size = 16, .epochs = 20, .verbose = 0, .shuffle = false})["loss"];
+  };
+  const auto check = [&]<class Net>() {
+    const auto mixed = losses_of.template operator()<Net, ls::MixedBFloat16>(),
+               in_float = losses_of.template operator()<Net, float>();
+    REQUIRE(mixed.size() == 20);
+    CHECK(in_float.back() < 0.95 * in_float.front());
+    for (std::size_t step = 0; step < 20; ++step)
+      CHECK(std::abs(mixed[step] / in_float[step] - 1) < 0.03);
+    return mixed;
+  };
+  check.operator()<ls::Sequential<ls::Input<8>, ls::Frozen<Table>, Norm,
+                                  ls::Frozen<ls::Dense<16, ls::GELU>>, ls::Dense<13>>>();
+  check.operator()<ls::Sequential<ls::Input<8>, Table, ls::LoRA<ls::Dense<16, ls::GELU>, 2>,
+                                  ls::LoRA<Attention, 2>, ls::Dense<13>>>();
+  check.operator()<ls::Sequential<
+      ls::Input<8>,
+      ls::CrossAttention<2, 8, ls::Sequential<ls::Slice<0, 4>, Table, ls::Dense<16, ls::ReLU>>,
+                         ls::Sequential<ls::Slice<4, 4>, Table>>,
+      ls::Dense<13>>>();
+  check.operator()<ls::Sequential<
+      ls::Input<8>, Table,
+      ls::Parallel<ls::Multiply, ls::Dense<16, ls::ReLU>,
+                   ls::Sequential<ls::Dense<8, ls::Tanh>, ls::Dense<16, ls::Sigmoid>>>,
+      ls::Dense<13>>>();
+  using Shared =
+      ls::Sequential<ls::Input<8>, Table, ls::Flatten,
+                     ls::Shared<ls::Concatenate, Tower, ls::Slice<0, 64>, ls::Slice<64, 64>>,
+                     ls::Dense<13>>;
+  using Again = ls::Sequential<
+      ls::Input<8>, Table, ls::Flatten,
+      ls::Shared<ls::Concatenate, ls::Recompute<Tower>, ls::Slice<0, 64>, ls::Slice<64, 64>>,
+      ls::Dense<13>>;
+  CHECK(check.operator()<Shared>() == check.operator()<Again>());
+}
+
+TEST_CASE("mixed precision: a loss that is not finite names the layer, also one that is packed") {
+  using Net = ls::Sequential<ls::Input<4>, ls::Dense<4>,
+                             ls::Residual<ls::Dense<8, ls::ReLU>, ls::Dense<4>>, ls::Dense<3>>;
+  auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1}, loss, ls::SGD{});
+  set_weights(model);
+  auto weights = model.get_weights();
+  for (float& value : weights[2].values) value = 3e38F;  // of the first Dense in Residual
+  model.set_weights(weights);
+  const auto [x, y] = batch_of(4, 3, false);
+  const lockstep_test::CapturedStderr output;
+  model.fit(x, y, {.batch_size = 16, .verbose = 0});
+  CHECK(output.text().find("first in the output of residual/dense)") != std::string::npos);
+}
+
 TEST_CASE("mixed precision: a layer of the program's own reads rounded variables and inputs") {
   static_assert(
       std::is_same_v<ls::detail::WithBFloat16<ls::Reshape<2, 2>>::Type, ls::Reshape<2, 2>>);
@@ -268,17 +341,44 @@ TEST_CASE("mixed precision: a layer of the program's own reads rounded variables
   CHECK(model.predict(x)(0, 0) == 3);
 }
 
-TEST_CASE("mixed precision: the budget knows of rounded copies, and a Dense needs none") {
+TEST_CASE("mixed precision: activations take half of their memory, and the budget knows it") {
   using Policy = ls::MixedBFloat16;
-  constexpr auto mlp = ls::budget<Mlp>(16, ls::SGD{}),
-                 mixed_mlp = ls::budget<Policy::Network<Mlp>>(16, ls::SGD{});
-  static_assert(mlp.memory == mixed_mlp.memory && mlp.flop == mixed_mlp.flop);
+  const auto check = []<class Net>(std::size_t batch) {
+    const ls::Budget in_float = ls::budget<Net>(batch, ls::SGD{}),
+                     mixed = ls::budget<Policy::Network<Net>>(batch, ls::SGD{});
+    CHECK(mixed.flop == in_float.flop);
+    CHECK(static_cast<double>(mixed.activations) <=
+          0.55 * static_cast<double>(in_float.activations));
+    CHECK(mixed.memory < in_float.memory);
+    // What a replica allocates.
+    const ls::detail::Compiled<Policy::Network<Net>, float, ls::SparseCategoricalCrossentropy,
+                               ls::SGD>
+        program(loss, ls::SGD{}, {});
+    ls::detail::Workspace<float> workspace(program,
+                                           [](std::size_t bytes) { return ls::Buffer(bytes); });
+    workspace.resize(batch);
+    CHECK(workspace.batch_bytes() == mixed.batch + mixed.activations + mixed.workspace);
+  };
+  using Hidden = ls::Repeat<16, ls::Dense<128, ls::ReLU>>;
+  check.operator()<ls::Sequential<ls::Input<128>, Hidden, ls::Dense<10>>>(64);
+  using Block = ls::Sequential<
+      ls::Residual<Norm, ls::MultiHeadAttention<
+                             4, 16, ls::MultiHeadAttentionOptions{.use_causal_mask = true}>>,
+      ls::Residual<Norm, ls::Dense<256, ls::GELU>, ls::Dense<64>>>;
+  check.operator()<ls::Sequential<ls::Input<64>,
+                                  ls::TiedHead<ls::Embedding<65, 64>, ls::Repeat<6, Block>, Norm>>>(
+      12);
+}
+
+TEST_CASE("mixed precision: the budget knows of rounded copies") {
+  using Policy = ls::MixedBFloat16;
   using Wide = ls::Sequential<ls::Input<8, 8, 16>, ls::Conv2D<4, 3>, ls::Flatten, ls::Dense<4>>;
   constexpr auto wide = ls::budget<Wide>(16, ls::SGD{}),
                  mixed_wide = ls::budget<Policy::Network<Wide>>(16, ls::SGD{});
   constexpr std::size_t copies = 8 * 8 * 16 * 16 + 3 * 3 * 16 * 4 + 16;
-  CHECK(mixed_wide.memory > wide.memory);
-  CHECK(mixed_wide.memory <= wide.memory + sizeof(float) * copies);
+  constexpr std::size_t unpacked = 2 * 6 * 6 * 4 * 16;  // outputs
+  CHECK(mixed_wide.workspace > wide.workspace);
+  CHECK(mixed_wide.workspace <= wide.workspace + sizeof(float) * (copies + unpacked));
 }
 
 TEST_CASE("mixed precision: a Dense and an Activation are one layer") {

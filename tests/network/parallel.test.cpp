@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "golden/merges.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
@@ -22,6 +23,7 @@
 #include "support/net_testing.hpp"
 
 namespace ls = lockstep;
+namespace golden = lockstep_test::golden;
 using namespace lockstep_test;
 
 namespace {
@@ -41,6 +43,10 @@ using Block = ls::Residual<ls::Dense<6, ls::Tanh>, ls::Dense<4>>;
 using Deep =
     ls::Sequential<ls::Input<4>, ls::Repeat<3, Block>,
                    ls::Residual<ls::Sequential<ls::Dense<3>>, ls::Sequential<ls::Dense<3>>>>;
+using Cosine = ls::Dot<ls::DotOptions{.normalize = true}>;
+template <class Merge>
+using Pair = ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>,
+                            ls::Parallel<Merge, ls::Dense<3>, ls::Identity>, ls::Dense<2>>;
 // Images: blocks of channels, pixel by pixel.
 using Images = ls::Sequential<ls::Input<2, 2, 3>,
                               ls::Parallel<ls::Concatenate, ls::Activation<ls::Tanh>, ls::Identity>,
@@ -97,10 +103,44 @@ TEST_CASE("Parallel: gradients equal finite differences, for each merge") {
     check_gradients<Merged<ls::Add>>(samples);
     check_gradients<Merged<ls::Multiply>>(samples);
     check_gradients<Merged<ls::Average>>(samples);
+    check_gradients<Merged<ls::Maximum>>(samples);
+    check_gradients<Merged<ls::Minimum>>(samples);
+    check_gradients<Pair<ls::Subtract>>(samples);
+    check_gradients<Pair<ls::Dot<>>>(samples);
+    check_gradients<Pair<Cosine>>(samples);
     check_gradients<Merged<ls::Concatenate>>(samples);
     check_gradients<Tokens>(samples);
     check_gradients<Images>(samples);
   }
+}
+
+TEST_CASE("Parallel: Keras's values and gradients of Subtract, Maximum, Minimum and Dot") {
+  const auto check = []<class Golden, class Merge>(Golden, Merge) {
+    using L = ls::Parallel<Merge, ls::Slice<0, 3>, ls::Slice<3, 3>>;
+    constexpr std::size_t samples = 4, outputs = L::template Output<ls::Shape<6>>::size;
+    LayerRig<L, ls::Shape<6>, double> rig(samples);
+    for (std::size_t s = 0; s < samples; ++s) {
+      for (std::size_t f = 0; f < 6; ++f) rig.x[f * rig.stride + s] = Golden::x[s * 6 + f];
+      for (std::size_t f = 0; f < outputs; ++f)
+        rig.dy[f * rig.out_stride + s] = Golden::dy[s * outputs + f];
+    }
+    rig.forward();
+    rig.backward();
+    const auto compare = [](double a, double b) {
+      CHECK(std::abs(a - b) <= 1e-12 * (1 + std::abs(b)));
+    };
+    for (std::size_t s = 0; s < samples; ++s) {
+      for (std::size_t f = 0; f < outputs; ++f)
+        compare(rig.y[f * rig.out_stride + s], Golden::y[s * outputs + f]);
+      for (std::size_t f = 0; f < 6; ++f)
+        compare(rig.dx[f * rig.stride + s], Golden::dx[s * 6 + f]);
+    }
+  };
+  check(golden::merge_subtract{}, ls::Subtract{});
+  check(golden::merge_maximum{}, ls::Maximum{});
+  check(golden::merge_minimum{}, ls::Minimum{});
+  check(golden::merge_dot{}, ls::Dot<>{});
+  check(golden::merge_cosine{}, Cosine{});
 }
 
 TEST_CASE("Residual and Repeat: gradients equal finite differences") { check_gradients<Deep>(7); }

@@ -141,7 +141,9 @@ TEST_SUITE("signature") {
                  Repeat<2, Dense<4>>, TiedHead<Embedding<9, 4>, Dense<4>>,
                  TiedHead<Embedding<9, 4, EmbeddingOptions{.mask_zero = true}>, Dense<4>>,
                  CrossAttention<1, 2, Dense<4>, Dense<4>>, CrossAttention<1, 2, Dense<4>, Dense<5>>,
-                 CrossAttention<2, 1, Dense<4>, Dense<4>>>());
+                 CrossAttention<2, 1, Dense<4>, Dense<4>>, Attention<Dense<4>, Dense<4>>,
+                 Attention<Dense<4>, Dense<5>>, AdditiveAttention<Dense<4>, Dense<4>>,
+                 Attention<Dense<4>, Dense<4>, AttentionOptions{.use_causal_mask = true}>>());
   }
 
   TEST_CASE("another spelling of the same model does not") {

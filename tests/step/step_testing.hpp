@@ -187,32 +187,29 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
 
 /// A rank of several without the others: sums are its own numbers. It notes what it is asked
 /// for.
-class LonelyCollective {
+class LonelyCollective : public lockstep::AnyCollective {
  public:
-  explicit LonelyCollective(int size) : size_(size) {}
+  explicit LonelyCollective(int size, const Abilities& can = {},
+                            lockstep::Overlap overlap = lockstep::Overlap::off)
+      : AnyCollective(0, size, can, overlap) {}
 
   /// Where the gradients of this thread begin.
   static inline thread_local const float* gradients = nullptr;
 
-  [[nodiscard]] int rank() const { return 0; }
-  [[nodiscard]] int size() const { return size_; }
-  template <class T>
-  void all_reduce(std::span<T>, lockstep::ReduceOp) {}
-  void all_reduce(std::span<double>, std::span<double>) {}
-  void all_reduce(std::span<double>, std::span<float> values) { note_range("all-reduce", values); }
-  void broadcast(std::span<std::byte>, int) {}
-  void all_gather(std::span<const std::byte>, std::span<std::byte>) {}
-  void barrier() {}
-  void abort(std::string_view) noexcept {}
+  void all_reduce(lockstep::NumberSpan, lockstep::ReduceOp) override {}
+  void all_reduce(std::span<double>, lockstep::NumberSpan values) override {
+    if (values.type() == lockstep::DataType::float32) note_range("all-reduce", values.as<float>());
+  }
+  void broadcast(std::span<std::byte>, int) override {}
+  void all_gather(std::span<const std::byte>, std::span<std::byte>) override {}
+  void barrier() override {}
+  void abort(std::string_view, lockstep::ExitCode) noexcept override {}
 
  protected:
   static void note_range(const std::string& what, std::span<const float> values) {
     const auto begin = static_cast<std::size_t>(values.data() - gradients);
     note(what, begin, begin + values.size());
   }
-
- private:
-  int size_;
 };
 
 }  // namespace lockstep_test

@@ -181,7 +181,7 @@ TEST_SUITE("replica_threads") {
     ReplicaThreads threads(size, 0, Pinning::on);
     const lockstep_test::CapturedStderr captured;
     ReplicaThreads others(1, 0, Pinning::on);  // no core is left
-    if (threads.cores().empty()) return;       // other programs have claimed some
+    if (threads.cores().empty()) return;       // other programs have reserved some
     CHECK(others.cores().empty());
     CHECK(captured.text().find("Pinning::on: the replicas are not pinned: 1 of them") !=
           std::string::npos);

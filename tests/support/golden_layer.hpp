@@ -19,7 +19,8 @@ namespace lockstep_test {
 struct GoldenCase {
   Golden x, y, dy, dx;
   std::vector<GoldenVariable> variables = {};
-  std::vector<Golden> state = {};  ///< after forward
+  std::vector<Golden> state = {};         ///< after forward
+  std::vector<Golden> state_before = {};  ///< empty: the initial one
 };
 
 template <class T>
@@ -51,6 +52,9 @@ void check_golden(const GoldenCase& c, double tolerance) {
     for (std::size_t i = 0; i < rig.weights[v].size(); ++i)
       rig.weights[v][i] = static_cast<T>(c.variables[v].value[i]);
   }
+  for (std::size_t v = 0; v < c.state_before.size(); ++v)
+    for (std::size_t i = 0; i < rig.state[v].size(); ++i)
+      rig.state[v][i] = static_cast<T>(c.state_before[v][i]);
   rig.forward();
   CHECK(worst_error<T>(c.y, at(rig.y, Out::size)) < tolerance);
   REQUIRE(rig.state.size() == c.state.size());

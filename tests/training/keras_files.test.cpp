@@ -19,6 +19,8 @@
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
+#include "lockstep/network/time_distributed.hpp"
 #include "lockstep/optimizers/adafactor.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
@@ -114,6 +116,23 @@ TEST_CASE("keras_layout: attention and recurrence have their variables in parts"
               "layers/gru (gru):",
               "layers/gru/cell (gru_cell): gru/gru_cell/kernel gru/gru_cell/recurrent_kernel "
               "gru/gru_cell/bias"});
+}
+
+TEST_CASE("keras_layout: layers that hold a layer") {
+  CHECK(layout_of<ls::Sequential<ls::Input<3, 4, 4, 1>,
+                                 ls::TimeDistributed<ls::Sequential<ls::Conv2D<2, 3>, ls::Flatten>>,
+                                 ls::LSTM<2>, ls::SpectralNormalization<ls::Dense<2>>>>() ==
+        Lines{"layers/time_distributed (time_distributed):",
+              "layers/time_distributed/layer (sequential):",
+              "layers/time_distributed/layer/layers/conv2d (conv2d): "
+              "time_distributed/sequential/conv2d/kernel time_distributed/sequential/conv2d/bias",
+              "layers/time_distributed/layer/layers/flatten (flatten):", "layers/lstm (lstm):",
+              "layers/lstm/cell (lstm_cell): lstm/lstm_cell/kernel lstm/lstm_cell/recurrent_kernel "
+              "lstm/lstm_cell/bias",
+              "layers/spectral_normalization (spectral_normalization): "
+              "spectral_normalization/dense/kernel spectral_normalization/vector_u",
+              "layers/spectral_normalization/layer (dense): spectral_normalization/dense/kernel "
+              "spectral_normalization/dense/bias"});
 }
 
 TEST_CASE("keras_layout: the layers of branches in the order of a functional model of Keras") {

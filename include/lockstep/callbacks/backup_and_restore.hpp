@@ -75,10 +75,23 @@ struct BackupAndRestore {
   /// in this program's; and with other numbers among the options of the same optimizer (momentum,
   /// weight decay, clipping). Both are logged. Otherwise fit throws ConfigurationError.
   bool allow_changes = false;
+  /// Each worker writes its share, in parallel: of variables a part, and of the slots of
+  /// sharded_updates those that it has, without gathering them. The backup is then the folder
+  /// `backup_dir`/training_state.ckpt, which all workers must see (a shared file system), with a
+  /// file of each and a manifest; any number of workers goes on from it. The manifest is written
+  /// last: at the step after which all have written. A save that is due before that waits for it,
+  /// and one that fit has begun when it throws is lost. Not with OnPeerLoss::rejoin, nor in an
+  /// elastic world, nor with parameter servers: on_train_begin throws ConfigurationError. A backup
+  /// that was written without this option is taken, too, and the other way round.
+  bool sharded = false;
   /// Not an option: copies of a callback share the thread.
   std::shared_ptr<detail::BackupWriter> writer = detail::make_backup_writer();
 
-  [[nodiscard]] std::string path() const { return backup_dir + "/training_state"; }
+  [[nodiscard]] std::string path() const {
+    return backup_dir + (sharded ? "/training_state.ckpt" : "/training_state");
+  }
+  /// Not an option: for fit, which gathers the state for a callback that saves it whole.
+  [[nodiscard]] bool needs_whole_state() const noexcept { return !sharded; }
 
   /// Throws DataError naming the files when every backup is damaged, and ConfigurationError when no
   /// folder is named or another job uses it.
@@ -99,6 +112,10 @@ struct BackupAndRestore {
   [[nodiscard]] std::vector<std::byte> read(std::uint64_t expected) const;
   void save_when(Training& training, bool due) const;
   void take_snapshot(const Training& training) const;
+  void save_shares_when(Training& training, bool due) const;
+  void start_shares(Training& training) const;
+  bool finish_shares(Training& training, OnSaveFailure on_failure) const;
+  void drop_shares() const;
   // Whether what they write is written.
   bool start_save(OnSaveFailure on_failure) const;
   bool finish_save(OnSaveFailure on_failure) const;

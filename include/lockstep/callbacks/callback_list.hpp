@@ -185,6 +185,8 @@ class CallbackList final : public CallbackHooks {
         has = held.hooks_in_use();
       else
         has = presence_of<Held<C>>();
+      if constexpr (requires { held.needs_whole_state(); })
+        has.complete_state = has.complete_state && held.needs_whole_state();
     };
     detail::HeldCallback<const C>::pass(callback, ask);
     return has;

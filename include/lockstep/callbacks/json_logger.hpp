@@ -18,68 +18,6 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-struct JSONLoggerOptions {
-  std::string filename;
-  UpdateFrequency update_freq = UpdateFrequency::batch;  ///< how often a step gets a line
-  bool append = false;                                   ///< keep what the file has
-};
-
-/// Writes a JSON object for each event, a line each (JSON Lines):
-///
-/// | "event" | members |
-/// |---|---|
-/// | "train_begin" | "workers" |
-/// | "step" | "epoch", "step", "iteration", "ms", "learning_rate", averages of the epoch so far |
-/// | "epoch" | "epoch", "steps", "iteration", "ms", "learning_rate", the figures, "rank_times" |
-/// | "evaluate" | "iteration", the figures; outside of fit, and never over what the file has |
-/// | "train_end", "train_abort" | |
-///
-/// Each has "time", in seconds since 1970. Epochs count from 0, the steps of an epoch from 1;
-/// "iteration" is the number of updates made. "ms" is how many milliseconds the step took, or the
-/// epoch with its validation, since fit began or was resumed. "rank_times" has {"rank",
-/// "compute_ms", "collective_ms"} for every rank, of the steps of the epoch: the second is the time
-/// in reductions, waiting included. A figure that is no finite number is null.
-///
-/// The chief alone writes, each line at once; a run that BackupAndRestore resumes goes on in the
-/// file behind its last snapshot. Serves one fit at a time; its hooks run on the thread of the
-/// first replica.
-/// Use: `JSONLogger({.filename = "log.jsonl"})`. Keras: none.
-class JSONLogger {
- public:
-  static constexpr bool stops_training = false;
-
-  /// Throws ConfigurationError without a filename.
-  explicit JSONLogger(JSONLoggerOptions options);
-
-  void on_train_begin(Training& training);
-  void on_epoch_begin(Training& training, int epoch);
-  void on_train_batch_begin(Training& training, std::int64_t batch);
-  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
-  void on_epoch_end(Training& training, int epoch, Logs& logs);
-  void on_test_end(Training& training, Logs& logs);
-  void on_train_end(Training& training, Logs& logs);
-  void on_train_abort(Training& training);
-
-  [[nodiscard]] std::string state_key() const { return file_.filename(); }
-  void save(State& state) const;
-  void restore(const State& state);
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  [[nodiscard]] static std::string line(std::string_view event, const std::string& members);
-
-  detail::LogFile file_;
-  UpdateFrequency update_freq_;
-  bool is_in_fit_ = false;
-  int epoch_ = 0;
-  std::int64_t steps_ = 0;    // of the epoch
-  std::int64_t batches_ = 0;  // of this fit
-  int workers_ = 1;
-  Clock::time_point epoch_began_{};
-  Clock::time_point step_began_{};
-};
-
 namespace detail {
 
 /// `, "loss": 0.25, "accuracy": 0.5`
@@ -112,80 +50,116 @@ inline std::string json_rank_times(std::span<const RankTime> ranks) {
 
 }  // namespace detail
 
-inline JSONLogger::JSONLogger(JSONLoggerOptions options)
-    : file_("JSONLogger", std::move(options.filename), options.append),
-      update_freq_(options.update_freq) {}
+struct JSONLoggerOptions {
+  std::string filename;
+  UpdateFrequency update_freq = UpdateFrequency::batch;  ///< how often a step gets a line
+  bool append = false;                                   ///< keep what the file has
+};
 
-inline void JSONLogger::on_train_begin(Training& training) {
-  file_.open(training);
-  is_in_fit_ = true;
-  batches_ = 0;
-  workers_ = training.num_workers();
-}
+/// Writes a JSON object for each event, a line each (JSON Lines):
+///
+/// | "event" | members |
+/// |---|---|
+/// | "train_begin" | "workers" |
+/// | "step" | "epoch", "step", "iteration", "ms", "learning_rate", averages of the epoch so far |
+/// | "epoch" | "epoch", "steps", "iteration", "ms", "learning_rate", the figures, "rank_times" |
+/// | "evaluate" | "iteration", the figures; outside of fit, and never over what the file has |
+/// | "train_end", "train_abort" | |
+///
+/// Each has "time", in seconds since 1970. Epochs count from 0, the steps of an epoch from 1;
+/// "iteration" is the number of updates made. "ms" is how many milliseconds the step took, or the
+/// epoch with its validation, since fit began or was resumed. "rank_times" has {"rank",
+/// "compute_ms", "collective_ms"} for every rank, of the steps of the epoch: the second is the time
+/// in reductions, waiting included. A figure that is no finite number is null.
+///
+/// The chief alone writes, each line at once; a run that BackupAndRestore resumes goes on in the
+/// file behind its last snapshot. Serves one fit at a time; its hooks run on the thread of the
+/// first replica.
+/// Use: `JSONLogger({.filename = "log.jsonl"})`. Keras: none.
+class JSONLogger {
+ public:
+  static constexpr bool stops_training = false;
 
-inline void JSONLogger::on_epoch_begin(Training&, int epoch) {
-  if (file_.start()) file_.write(line("train_begin", concat({", \"workers\": ", workers_})));
-  epoch_ = epoch;
-  steps_ = 0;
-  epoch_began_ = Clock::now();
-}
+  /// Throws ConfigurationError without a filename.
+  explicit JSONLogger(JSONLoggerOptions options)
+      : file_("JSONLogger", std::move(options.filename), options.append),
+        update_freq_(options.update_freq) {}
 
-inline void JSONLogger::on_train_batch_begin(Training&, std::int64_t) {
-  step_began_ = Clock::now();
-}
+  void on_train_begin(Training& training) {
+    file_.open(training);
+    is_in_fit_ = true;
+    batches_ = 0;
+    workers_ = training.num_workers();
+  }
+  void on_epoch_begin(Training&, int epoch) {
+    if (file_.start()) file_.write(line("train_begin", concat({", \"workers\": ", workers_})));
+    epoch_ = epoch;
+    steps_ = 0;
+    epoch_began_ = Clock::now();
+  }
+  void on_train_batch_begin(Training&, std::int64_t) { step_began_ = Clock::now(); }
+  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
+    steps_ = batch + 1;  // those before a resume, too
+    ++batches_;
+    if (!file_.is_open() || !update_freq_.due(batches_)) return;
+    file_.write(line(
+        "step", concat({", \"epoch\": ", epoch_, ", \"step\": ", batch + 1, ", \"iteration\": ",
+                        training.iterations(), ", \"ms\": ", detail::json_ms(step_began_),
+                        detail::json_learning_rate(training, logs), detail::json_members(logs)})));
+  }
+  void on_epoch_end(Training& training, int epoch, Logs& logs) {
+    if (!file_.is_open()) return;
+    file_.write(
+        line("epoch",
+             concat({", \"epoch\": ", epoch, ", \"steps\": ", steps_, ", \"iteration\": ",
+                     training.iterations(), ", \"ms\": ", detail::json_ms(epoch_began_),
+                     detail::json_learning_rate(training, logs), detail::json_members(logs),
+                     ", \"rank_times\": [", detail::json_rank_times(training.rank_times()), "]"})));
+  }
+  void on_test_end(Training& training, Logs& logs) {
+    if (is_in_fit_) return;
+    file_.append(training, line("evaluate", concat({", \"iteration\": ", training.iterations(),
+                                                    detail::json_members(logs)})));
+  }
+  void on_train_end(Training&, Logs&) {
+    file_.write(line("train_end", {}));
+    file_.close();
+    is_in_fit_ = false;
+  }
+  void on_train_abort(Training&) {
+    is_in_fit_ = false;
+    file_.write(line("train_abort", {}));
+    file_.close();
+  }
 
-inline void JSONLogger::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
-  steps_ = batch + 1;  // those before a resume, too
-  ++batches_;
-  if (!file_.is_open() || !update_freq_.due(batches_)) return;
-  file_.write(line(
-      "step", concat({", \"epoch\": ", epoch_, ", \"step\": ", batch + 1, ", \"iteration\": ",
-                      training.iterations(), ", \"ms\": ", detail::json_ms(step_began_),
-                      detail::json_learning_rate(training, logs), detail::json_members(logs)})));
-}
+  [[nodiscard]] std::string state_key() const { return file_.filename(); }
+  void save(State& state) const {
+    file_.save(state);
+    state.put("batches", batches_);
+  }
+  void restore(const State& state) {
+    file_.restore(state);
+    if (state.contains("batches")) batches_ = state.get<std::int64_t>("batches");
+  }
 
-inline void JSONLogger::on_epoch_end(Training& training, int epoch, Logs& logs) {
-  if (!file_.is_open()) return;
-  file_.write(
-      line("epoch",
-           concat({", \"epoch\": ", epoch, ", \"steps\": ", steps_, ", \"iteration\": ",
-                   training.iterations(), ", \"ms\": ", detail::json_ms(epoch_began_),
-                   detail::json_learning_rate(training, logs), detail::json_members(logs),
-                   ", \"rank_times\": [", detail::json_rank_times(training.rank_times()), "]"})));
-}
+ private:
+  using Clock = std::chrono::steady_clock;
 
-inline void JSONLogger::on_test_end(Training& training, Logs& logs) {
-  if (is_in_fit_) return;
-  file_.append(training, line("evaluate", concat({", \"iteration\": ", training.iterations(),
-                                                  detail::json_members(logs)})));
-}
+  [[nodiscard]] static std::string line(std::string_view event, const std::string& members) {
+    const std::chrono::duration<double> time = std::chrono::system_clock::now().time_since_epoch();
+    return concat({"{\"event\": \"", event, "\", \"time\": ", detail::json_number(time.count()),
+                   members, "}\n"});
+  }
 
-inline void JSONLogger::on_train_end(Training&, Logs&) {
-  file_.write(line("train_end", {}));
-  file_.close();
-  is_in_fit_ = false;
-}
-
-inline void JSONLogger::on_train_abort(Training&) {
-  is_in_fit_ = false;
-  file_.write(line("train_abort", {}));
-  file_.close();
-}
-
-inline std::string JSONLogger::line(std::string_view event, const std::string& members) {
-  const std::chrono::duration<double> time = std::chrono::system_clock::now().time_since_epoch();
-  return concat({"{\"event\": \"", event, "\", \"time\": ", detail::json_number(time.count()),
-                 members, "}\n"});
-}
-
-inline void JSONLogger::save(State& state) const {
-  file_.save(state);
-  state.put("batches", batches_);
-}
-
-inline void JSONLogger::restore(const State& state) {
-  file_.restore(state);
-  if (state.contains("batches")) batches_ = state.get<std::int64_t>("batches");
-}
+  detail::LogFile file_;
+  UpdateFrequency update_freq_;
+  bool is_in_fit_ = false;
+  int epoch_ = 0;
+  std::int64_t steps_ = 0;    // of the epoch
+  std::int64_t batches_ = 0;  // of this fit
+  int workers_ = 1;
+  Clock::time_point epoch_began_{};
+  Clock::time_point step_began_{};
+};
 
 }}  // namespace lockstep

@@ -16,7 +16,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// A file of lines that the chief alone writes, and that goes on where it was when a run is
 /// resumed: what the interrupted run wrote after its last snapshot is thrown away, so that the file
-/// is that of a run without an interruption. (A chief that takes over the state of another worker,
+/// looks as if nothing had been interrupted. (A chief that takes over the state of another worker,
 /// which had no file, keeps all lines.)
 class LogFile {
  public:

@@ -58,6 +58,9 @@ struct ModelCheckpointOptions {
   SaveFrequency save_freq = SaveFrequency::epoch;
   /// The value that the first one must beat.
   std::optional<double> initial_value_threshold = std::nullopt;
+  /// Each worker writes its share of the whole training state, in parallel, into the folder
+  /// `filepath`, which all workers must see: see BackupAndRestore::sharded.
+  bool sharded = false;
 };
 
 /// Saves at the end of an epoch (after validation) or every n steps, for Model::load or
@@ -76,6 +79,7 @@ class ModelCheckpoint {
 
   /// Throws ConfigurationError when the filepath is empty or no template, or names a format for
   /// weights alone although the whole training state is to be saved, or one that cannot be written;
+  /// for weights alone with .sharded;
   /// and with save_best_only, when the mode is automatic and the figure's name does not tell which
   /// values are better.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
@@ -100,6 +104,8 @@ class ModelCheckpoint {
   }
   void save(State& state) const;
   void restore(const State& state);
+  /// For fit, which gathers the state for a callback that saves it whole.
+  [[nodiscard]] bool needs_whole_state() const noexcept { return !options_.sharded; }
 
  private:
   void decide(const Training& training, std::optional<std::int64_t> batch, const Logs& logs);

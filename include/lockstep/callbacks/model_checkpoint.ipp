@@ -11,6 +11,7 @@
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
+#include "lockstep/checkpoint/sharded_state.hpp"
 #include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
@@ -135,6 +136,10 @@ LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
           detail::greater_is_better("ModelCheckpoint", options_.monitor, options_.mode)) {
   if (options_.filepath.empty())
     throw ConfigurationError("ModelCheckpoint: filepath is empty: name a file");
+  if (options_.sharded && options_.save_weights_only)
+    throw ConfigurationError(
+        "ModelCheckpoint: .sharded is for the whole training state, and .save_weights_only writes "
+        "one file for other programs: leave one of the two out");
   if (options_.save_weights_only)
     check_weights_path("ModelCheckpoint", options_.filepath);
   else
@@ -226,6 +231,9 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(Training& training) {
   if (!due_) return;
   if (!training.is_verified()) return training.verify_after_step();
   const std::string path = *std::exchange(due_, std::nullopt);
+  if (options_.sharded)
+    return detail::save_shares(path, training.worker_index(), training.share(),
+                               [&](const std::string& mine) { return training.exchange(mine); });
   if (!training.is_chief()) return;
   TrainingState state = training.state();
   if (options_.save_weights_only) {

@@ -29,27 +29,21 @@ struct SwapEMAWeights {
   void on_predict_end(Training& training) { put_back(training); }
 
  private:
-  static void require_averages(const Training& training);
-  void show(Training& training);
-  void put_back(Training& training);
+  static void require_averages(const Training& training) {
+    if (!training.has_averages())
+      throw ConfigurationError(
+          "SwapEMAWeights: the optimizer keeps no averages of the weights: compile with one that "
+          "has .use_ema = true");
+  }
+  void show(Training& training) {
+    require_averages(training);
+    has_swapped = !training.shows_averages();
+    if (has_swapped) training.swap_averages();
+  }
+  void put_back(Training& training) {
+    if (has_swapped && training.shows_averages()) training.swap_averages();
+    has_swapped = false;
+  }
 };
-
-inline void SwapEMAWeights::require_averages(const Training& training) {
-  if (!training.has_averages())
-    throw ConfigurationError(
-        "SwapEMAWeights: the optimizer keeps no averages of the weights: compile with one that "
-        "has .use_ema = true");
-}
-
-inline void SwapEMAWeights::show(Training& training) {
-  require_averages(training);
-  has_swapped = !training.shows_averages();
-  if (has_swapped) training.swap_averages();
-}
-
-inline void SwapEMAWeights::put_back(Training& training) {
-  if (has_swapped && training.shows_averages()) training.swap_averages();
-  has_swapped = false;
-}
 
 }}  // namespace lockstep

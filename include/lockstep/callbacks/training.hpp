@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/keras_layout.hpp"
+#include "lockstep/checkpoint/state_share.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -23,6 +24,11 @@ using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
 /// The bytes of the newest backup, for DecodeState; empty when there is none. `expected`: of all
 /// its arrays.
 using ReadBackup = std::function<std::vector<std::byte>(std::uint64_t expected)>;
+
+/// Reads what a worker needs of the sharded state that the bytes refer to; called by all workers.
+using ReadShares = TrainingState (*)(std::span<const std::byte> reference,
+                                     const detail::SlotRanges& needs, int worker,
+                                     detail::Exchange exchange);
 
 /// What one rank did in an epoch.
 struct RankTime {
@@ -114,6 +120,18 @@ class Training {
   /// Error.
   [[nodiscard]] virtual TrainingState state(TrainingState reused = {}) const = 0;
 
+  /// This worker's share of state(), where that is complete, on every worker, and with
+  /// sharded_updates without the slots of others: see detail::ShardedSave. The arrays are put into
+  /// the memory of `reused` where they fit. Throws Error with parameter servers.
+  [[nodiscard]] virtual detail::StateShare share(detail::StateShare /*reused*/ = {}) const {
+    throw Error("this training has no shares of a state: leave .sharded out");
+  }
+  /// Sends a text of each worker to all; returns those of all, by worker. All workers must call it
+  /// alike, in hooks of fit other than on_train_abort.
+  [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& mine) {
+    return {mine};
+  }
+
   /// Bytes of all arrays of state().
   [[nodiscard]] virtual std::uint64_t state_bytes() const = 0;
 
@@ -134,6 +152,9 @@ class Training {
   /// see BackupAndRestore.
   virtual void restore(std::vector<std::byte> saved, DecodeState decode,
                        bool allow_changes = false) = 0;
+
+  /// In on_train_begin, on every worker: how bytes that refer to a sharded state are read.
+  virtual void read_shares_with(ReadShares /*read*/) {}
 
   /// In on_train_begin, in place of restore, where the saved state cannot be read: throws `reason`.
   /// But where takes_over(), training goes on from the state of the workers that were there, with a

@@ -20,6 +20,7 @@
 #include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
@@ -276,10 +277,8 @@ LOCKSTEP_INLINE bool begins_as_checkpoint(const std::string& path) {
 LOCKSTEP_INLINE CheckpointWatch::Version CheckpointWatch::version_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
-  return {.inode = status.st_ino,
-          .size = status.st_size,
-          .nanoseconds = static_cast<std::int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
-                         status.st_mtim.tv_nsec};
+  return {
+      .inode = status.st_ino, .size = status.st_size, .nanoseconds = nanoseconds_of_change(status)};
 }
 
 /// Oldest first.

@@ -55,6 +55,10 @@ struct TrainingState {
   std::vector<State> callbacks;  ///< with the name of each, see CallbackHooks
   std::vector<State> objects;    ///< those of a Checkpoint, in its order
 
+  /// Not in a file: of the slots that workers share out, this has what one worker needs alone (see
+  /// detail::read_sharded_state).
+  bool has_slot_ranges = false;
+
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 

@@ -48,7 +48,7 @@ LOCKSTEP_INLINE void ClusterSpec::validate() const {
         if (other == address)
           throw ConfigurationError(
               concat({"address '", addresses[i], "' is used twice, by ", other_place, " and ",
-                      place, "; each task needs an address of its own"}));
+                      place, "; give each task a different one"}));
       seen.emplace_back(std::move(address), place);
     }
   }

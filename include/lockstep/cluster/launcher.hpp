@@ -91,7 +91,7 @@ struct LaunchOptions {
 ///
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which
 /// the last line on stderr names too; for a worker that was killed by signal S it is 128 + S. A
-/// worker that failed because it lost another one counts only when no other has failed. When a
+/// worker that failed because it lost another counts only when no other has failed. When a
 /// signal has stopped the run, the result is 130 for SIGINT and 143 for any other, unless all
 /// workers ended with 0. If lines could not be written to stdout, the result is 1 in place of 0.
 ///

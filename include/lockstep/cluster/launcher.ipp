@@ -21,7 +21,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
@@ -191,7 +190,7 @@ class Launcher {
   // Kills a worker that its peers have lost, or wait for without end. `how`: "lost to worker 0".
   void kill_hung(Worker& worker, std::string how) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
-    const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done() &&
+    const bool again = phase_.is(Phase::running) && worker.restarts_left > 0 && !job_is_done() &&
                        (!worker.task.is_server || workers_.any_worker_lives());
     warn(is_killed_for(worker.name(), how) +
          (again ? " and" + started_again(worker.restarts_left - 1) : ""));
@@ -203,7 +202,7 @@ class Launcher {
   // without it, and it may come back.
   [[nodiscard]] std::optional<Clock::time_point> hangs_at(const Worker& worker) const {
     const auto since = worker.process.stopped_since();
-    if (!since || worker.hung || !stage_.is(Stage::running) || elastic_.is_elastic())
+    if (!since || worker.hung || !phase_.is(Phase::running) || elastic_.is_elastic())
       return std::nullopt;
     return *since + options_.stopped_grace;
   }
@@ -227,9 +226,9 @@ class Launcher {
       const bool has_served = worker.task.is_server && servers_end_.has_told() && !worker.hung;
       if (has_served) worker.end = {};  // the job had ended
       worker.by_launcher = !worker.hung && (killed_ || told_to_stop_);
-      if (stage_.is(Stage::running) && !has_served) decide_about(worker);
-      if (stage_.is(Stage::running) && elastic_.leaves_some_behind(workers_.all()))
-        stage_.enter(Stage::failing, options_.failure_grace);
+      if (phase_.is(Phase::running) && !has_served) decide_about(worker);
+      if (phase_.is(Phase::running) && elastic_.leaves_some_behind(workers_.all()))
+        phase_.enter(Phase::failing, options_.failure_grace);
       worker.left_out = !worker.process.lives() && elastic_.goes_without(worker, workers_.all());
     }
   }
@@ -244,10 +243,10 @@ class Launcher {
       if (worker.end.code >= 128 && worker.restarts_left > 0)
         restart(worker);
       else
-        stage_.enter(Stage::failing, options_.failure_grace);
+        phase_.enter(Phase::failing, options_.failure_grace);
     } else if (worker.end.code == 0) {
       if (worker.index == 0 && workers_.waits_for_the_chief())
-        stage_.enter(Stage::failing, options_.failure_grace);
+        phase_.enter(Phase::failing, options_.failure_grace);
       else if (has_restarted_ && !worker.came_back && !job_is_done())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
     } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
@@ -257,7 +256,7 @@ class Launcher {
     } else if (elastic_.goes_without(worker, workers_.all())) {
       if (!job_is_done()) tell_how_to_start_again(worker);
     } else {
-      stage_.enter(Stage::failing, options_.failure_grace);
+      phase_.enter(Phase::failing, options_.failure_grace);
     }
   }
 
@@ -270,7 +269,7 @@ class Launcher {
   // A worker that ended with 0 is needed again if the chief, which leaves last, was killed before
   // it left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
-    return worker.back_at && stage_.is(Stage::running) && !job_is_done();
+    return worker.back_at && phase_.is(Phase::running) && !job_is_done();
   }
 
   void restart(Worker& worker) {
@@ -300,11 +299,11 @@ class Launcher {
       if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
       if (const auto due = hangs_at(worker)) next = std::min(next, *due);
     }
-    if (const auto due = stage_.due()) next = std::min(next, *due);
+    if (const auto due = phase_.due()) next = std::min(next, *due);
     if (const auto in_vain = all_wait_in_vain_since())
       next = std::min(next, *in_vain + HangDetector::time_to_settle);
-    if (stage_.is(Stage::stopping) && stop_is_delayed())
-      next = std::min(next, stage_.began() + options_.hung_grace);
+    if (phase_.is(Phase::stopping) && stop_is_delayed())
+      next = std::min(next, phase_.began() + options_.hung_grace);
     return next;
   }
 
@@ -319,16 +318,15 @@ class Launcher {
       kill_hung(workers_[hung->worker], lost_to(workers_[hung->lost_to].name(), hung->why));
     for (Worker& worker : workers_)
       if (const auto due = hangs_at(worker); due && now >= *due)
-        kill_hung(worker,
-                  concat({"stopped (SIGSTOP) for ", duration_text(options_.stopped_grace)}));
+        kill_hung(worker, was_stopped(options_.stopped_grace));
     if (!hang_detector_.due()) servers_end_.keep(now);
-    if (stage_.is(Stage::stopping) && now >= stage_.began() + options_.hung_grace)
+    if (phase_.is(Phase::stopping) && now >= phase_.began() + options_.hung_grace)
       kill_those_that_delay_the_stop();
     if (const auto in_vain = all_wait_in_vain_since();
         in_vain && now >= *in_vain + HangDetector::time_to_settle)
-      stage_.end_at(now);
-    if (const auto due = stage_.due(); !due || now < *due) return;
-    if (stage_.is(Stage::failing)) {
+      phase_.end_at(now);
+    if (const auto due = phase_.due(); !due || now < *due) return;
+    if (phase_.is(Phase::failing)) {
       told_to_stop_ = true;
       tell_to_stop(SIGTERM);
     } else {
@@ -337,7 +335,7 @@ class Launcher {
   }
 
   [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since() const {
-    return stage_.is(Stage::failing) ? workers_.all_wait_in_vain_since(stage_.began())
+    return phase_.is(Phase::failing) ? workers_.all_wait_in_vain_since(phase_.began())
                                      : std::nullopt;
   }
 
@@ -364,7 +362,7 @@ class Launcher {
     }
     interrupted_by_ = signal;
     interrupted_at_ = now;
-    if (stage_.is(Stage::running) || stage_.is(Stage::failing))
+    if (phase_.is(Phase::running) || phase_.is(Phase::failing))
       tell_to_stop(signal == SIGINT ? SIGINT : SIGTERM);
   }
 
@@ -372,13 +370,13 @@ class Launcher {
     for (Worker& worker : workers_) worker.keeps_others_waiting = false;
     workers_.signal_workers(signal);
     workers_.signal_workers(SIGCONT);  // for those that are stopped
-    stage_.enter(Stage::stopping, options_.stop_grace);
+    phase_.enter(Phase::stopping, options_.stop_grace);
   }
 
   void kill() {
     killed_ = true;
     workers_.signal_all(SIGKILL);
-    stage_.enter(Stage::killed, {});
+    phase_.enter(Phase::killed, {});
   }
 
   const LaunchOptions options_;
@@ -387,7 +385,7 @@ class Launcher {
   ServersEnd servers_end_;
   HangDetector hang_detector_;
   ElasticJob elastic_;
-  LaunchStage stage_;
+  LaunchPhase phase_;
   int ended_ = 0;
   bool has_restarted_ = false;
   int interrupted_by_ = 0;

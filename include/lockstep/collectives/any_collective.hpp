@@ -1,4 +1,4 @@
-// AnyCollective: any collective behind one type, for code that is compiled once.
+// AnyCollective: what strategies, the training step and the loop call, compiled once.
 #pragma once
 
 #include <concepts>
@@ -21,9 +21,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// A Collective whose type is erased. Strategies, the training step and the loop use it, and are
-/// compiled once. can() says which optional operations it has. any_collective() makes one of what a
-/// policy connects.
+/// The operations of all ranks, as strategies, the training step and the loop call them. The
+/// library's collectives derive from it; any_collective() makes one of any Collective. can() says
+/// which of the operations at its end there are.
 class AnyCollective {
  public:
   /// Which optional operations there are.
@@ -31,8 +31,8 @@ class AnyCollective {
     bool scatter = false;         ///< reduce_scatter
     bool scatter_early = false;   ///< begin_reduce_scatter, advance_reduce_scatter
     bool overlap = false;         ///< all_reduce_async, wait
-    bool share = false;           ///< reduce_scatter_all_gather, and shares_memory() is true
-    bool keep_residuals = false;  ///< keep_residuals, and keeps_residuals() is true
+    bool share = false;           ///< reduce_scatter_all_gather; the same on all ranks
+    bool keep_residuals = false;  ///< keep_residuals; the same on all ranks
     bool shard = false;           ///< reduce_scatter_blocks, all_gather_blocks
     bool shard_early = false;     ///< reduce_scatter_blocks_async
   };
@@ -56,27 +56,59 @@ class AnyCollective {
   virtual void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept = 0;
   /// See ClosingCollective.
   virtual void close() {}
+  /// A Buffer for the gradients that the collective can use without a copy.
   [[nodiscard]] virtual Buffer allocate(std::size_t bytes) { return Buffer(bytes); }
-  /// The rank's board, if there is one, else null.
+  /// The rank's board (see ReportingCollective), if there is one, else null.
   [[nodiscard]] virtual ActivityBoard* board() { return nullptr; }
 
-  // For those that can.
+  // For those that can. By default, each throws Error.
+
+  /// Where the ranks share memory, and hence may share the parameters. Sums as all_reduce(status,
+  /// values) does, but leaves `values` as they are and hands each rank a share of the sums: it
+  /// calls f for pieces that together cover the share. Returns when all ranks have come back from
+  /// their calls of f, with the sums in `status`. If f throws, so does this, after that.
   virtual void reduce_scatter(std::span<double>, NumberSpan, TakeSums) { cannot("reduce_scatter"); }
+  /// A reduce_scatter that begins while a rank still computes its values. All ranks call it with
+  /// equal lengths; then each says that its first `count` values are there, as often as it likes.
+  /// That does not wait: it calls f for what all ranks have so far, with the sums of that first
+  /// status, and throws what f throws. reduce_scatter then calls f for the rest, and ends it.
+  /// Values that are ready must not change until all ranks are through, or have failed.
   virtual void begin_reduce_scatter(std::span<const double>, ConstNumberSpan) {
     cannot("begin_reduce_scatter");
   }
   virtual void advance_reduce_scatter(std::size_t, TakeSums) { cannot("advance_reduce_scatter"); }
+  /// Begins to sum `values` as all_reduce({}, values) does, and returns; they are not to be touched
+  /// until wait() has returned, which throws what has failed. Operations are carried out in the
+  /// order of the calls, whether they block or not.
   virtual void all_reduce_async(NumberSpan) { cannot("all_reduce_async"); }
   virtual void wait() { cannot("wait"); }
+  /// Where ranks that have different parameters reach each other's `values`. Sums as
+  /// all_reduce(status, values) does, but gives all ranks what f makes of the sums: it calls f for
+  /// pieces of a share (of all values where these are few), and f writes as many results. f must
+  /// make the same of a piece on any rank. If f throws, so does this, and the other ranks wait
+  /// until abort tells them.
   virtual void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {
     cannot("reduce_scatter_all_gather");
   }
+  /// With CommunicationOptions::error_feedback: from now on all_reduce(status, part) for any part
+  /// of `values` adds to each what the residual in its place holds, and leaves there what this rank
+  /// rounds off. So does all_reduce_async(part). Until it is called again for these values, with no
+  /// residuals.
   virtual void keep_residuals(std::span<const float>, std::span<float>) {
     cannot("keep_residuals");
   }
+  /// The two halves of an all_reduce. Between them, each rank may do with its part of the sums what
+  /// all ranks need (an update of parameters). A rank owns those of an array's blocks, as Partition
+  /// cuts it over the ranks, whose last_rank it is. The first sums as all_reduce({}, values) does,
+  /// but leaves each rank the sums of its blocks alone; what is in the others then is undefined.
+  /// With the second, all ranks get every rank's blocks. Each moves half of what all_reduce does.
+  /// A two-level collective has the blocks of processes: the threads of a process all get the sums
+  /// of its blocks; of what is gathered, the first thread's array counts, which they share, and the
+  /// others' may be empty.
   virtual void reduce_scatter_blocks(NumberSpan) { cannot("reduce_scatter_blocks"); }
-  virtual void reduce_scatter_blocks_async(NumberSpan) { cannot("reduce_scatter_blocks_async"); }
   virtual void all_gather_blocks(NumberSpan) { cannot("all_gather_blocks"); }
+  /// Begins such a sum, as all_reduce_async does.
+  virtual void reduce_scatter_blocks_async(NumberSpan) { cannot("reduce_scatter_blocks_async"); }
 
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap = Overlap::off) noexcept
@@ -96,26 +128,22 @@ class AnyCollective {
 
 namespace detail {
 
-/// A Collective, or a reference to one, as an AnyCollective.
+/// A Collective of a user's, or a reference to one, as an AnyCollective.
 template <class Held, Collective C = std::remove_reference_t<Held>>
 class CollectiveAdapter final : public AnyCollective {
  public:
   explicit CollectiveAdapter(Held&& collective)
-      : AnyCollective(collective.rank(), collective.size(), abilities(collective),
-                      overlap_of(collective)),
+      : AnyCollective(collective.rank(), collective.size(), {}),
         collective_(std::forward<Held>(collective)) {}
 
   void all_reduce(NumberSpan values, ReduceOp op) override {
-    if constexpr (requires { collective_.all_reduce(values, op); })
-      collective_.all_reduce(values, op);
-    else
-      visit_type(values.type(), [&]<class T>(T*) { collective_.all_reduce(values.as<T>(), op); });
+    visit_type(values.type(), [&]<class T>(T*) { collective_.all_reduce(values.as<T>(), op); });
   }
   void all_reduce(std::span<double> status, NumberSpan values) override {
-    if constexpr (requires { collective_.all_reduce(status, values); })
-      collective_.all_reduce(status, values);
+    if (values.type() == DataType::float32)
+      collective_.all_reduce(status, values.as<float>());
     else
-      typed(values, [&](auto span) { collective_.all_reduce(status, span); });
+      collective_.all_reduce(status, values.as<double>());
   }
   void broadcast(std::span<std::byte> bytes, int root) override {
     collective_.broadcast(bytes, root);
@@ -131,7 +159,7 @@ class CollectiveAdapter final : public AnyCollective {
     if constexpr (ClosingCollective<C>) collective_.close();
   }
   [[nodiscard]] Buffer allocate(std::size_t bytes) override {
-    if constexpr (AllocatingCollective<C>) return collective_.allocate(bytes);
+    if constexpr (requires { collective_.allocate(bytes); }) return collective_.allocate(bytes);
     return Buffer(bytes);
   }
   [[nodiscard]] ActivityBoard* board() override {
@@ -139,91 +167,7 @@ class CollectiveAdapter final : public AnyCollective {
     return nullptr;
   }
 
-  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) override {
-    if constexpr (ScatteringCollective<C>)
-      return typed(values, [&](auto span) { collective_.reduce_scatter(status, span, f); });
-    AnyCollective::reduce_scatter(status, values, f);
-  }
-  void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) override {
-    if constexpr (EarlyScatteringCollective<C>)
-      return typed(values, [&](auto span) { collective_.begin_reduce_scatter(status, span); });
-    AnyCollective::begin_reduce_scatter(status, values);
-  }
-  void advance_reduce_scatter(std::size_t ready, TakeSums f) override {
-    if constexpr (EarlyScatteringCollective<C>)
-      collective_.advance_reduce_scatter(ready, f);
-    else
-      AnyCollective::advance_reduce_scatter(ready, f);
-  }
-  void all_reduce_async(NumberSpan values) override {
-    if constexpr (OverlappingCollective<C>)
-      return typed(values, [&](auto span) { collective_.all_reduce_async(span); });
-    AnyCollective::all_reduce_async(values);
-  }
-  void wait() override {
-    if constexpr (OverlappingCollective<C>)
-      collective_.wait();
-    else
-      AnyCollective::wait();
-  }
-  void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) override {
-    if constexpr (!SharingCollective<C>)
-      AnyCollective::reduce_scatter_all_gather(status, values, f);
-    else if constexpr (requires { collective_.reduce_scatter_all_gather(status, values, f); })
-      collective_.reduce_scatter_all_gather(status, values, f);
-    else
-      typed(values, [&](auto span) { collective_.reduce_scatter_all_gather(status, span, f); });
-  }
-  void keep_residuals(std::span<const float> values, std::span<float> residuals) override {
-    if constexpr (ResidualCollective<C>)
-      collective_.keep_residuals(values, residuals);
-    else
-      AnyCollective::keep_residuals(values, residuals);
-  }
-  void reduce_scatter_blocks(NumberSpan values) override {
-    if constexpr (ShardingCollective<C>)
-      return typed(values, [&](auto span) { collective_.reduce_scatter_blocks(span); });
-    AnyCollective::reduce_scatter_blocks(values);
-  }
-  void reduce_scatter_blocks_async(NumberSpan values) override {
-    if constexpr (EarlyShardingCollective<C>)
-      return typed(values, [&](auto span) { collective_.reduce_scatter_blocks_async(span); });
-    AnyCollective::reduce_scatter_blocks_async(values);
-  }
-  void all_gather_blocks(NumberSpan values) override {
-    if constexpr (ShardingCollective<C>)
-      return typed(values, [&](auto span) { collective_.all_gather_blocks(span); });
-    AnyCollective::all_gather_blocks(values);
-  }
-
  private:
-  static Abilities abilities(C& collective) {
-    bool share = false;
-    if constexpr (SharingCollective<C>) share = collective.shares_memory();
-    bool keep_residuals = false;
-    if constexpr (ResidualCollective<C>) keep_residuals = collective.keeps_residuals();
-    return {.scatter = ScatteringCollective<C>,
-            .scatter_early = EarlyScatteringCollective<C>,
-            .overlap = OverlappingCollective<C>,
-            .share = share,
-            .keep_residuals = keep_residuals,
-            .shard = ShardingCollective<C>,
-            .shard_early = EarlyShardingCollective<C>};
-  }
-  static Overlap overlap_of(C& collective) {
-    if constexpr (OverlappingCollective<C>) return collective.overlap();
-    return Overlap::off;
-  }
-
-  /// For collectives that take spans of float and of double.
-  template <class Values, class F>
-  static void typed(Values values, F f) {
-    if (values.type() == DataType::float32)
-      f(values.template as<float>());
-    else
-      f(values.template as<double>());
-  }
-
   Held collective_;
 };
 
@@ -231,7 +175,8 @@ class CollectiveAdapter final : public AnyCollective {
 
 /// Takes the collective over, or, where it is an lvalue, refers to it.
 template <class C>
-  requires Collective<std::remove_reference_t<C>>
+  requires std::derived_from<std::remove_reference_t<C>, AnyCollective> ||
+           Collective<std::remove_reference_t<C>>
 [[nodiscard]] std::shared_ptr<AnyCollective> any_collective(C&& collective) {
   if constexpr (!std::derived_from<std::remove_reference_t<C>, AnyCollective>)
     return std::make_shared<detail::CollectiveAdapter<C>>(std::forward<C>(collective));

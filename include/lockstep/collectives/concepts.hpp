@@ -1,4 +1,4 @@
-// The Transport and Collective concepts, and what a collective may offer besides.
+// The Transport and Collective concepts.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,6 @@
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/activity.hpp"
-#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 
@@ -59,8 +58,9 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///     mine.size() * size(). mine may stand in its place in all.
 ///  6. `barrier()` returns when every rank has called it.
 ///  7. `abort(reason)`: as in Transport; `abort(reason, code)` is optional.
-/// One function that takes a NumberSpan does for all types; so do the library's collectives,
-/// and so can code that is compiled once. Optional operations are the concepts below.
+/// One function that takes a NumberSpan does for all types. `close()`, `activity()` and
+/// `allocate(size)`, as AnyCollective has them, are optional; a type with more derives from
+/// AnyCollective, as the library's do.
 ///
 /// All calls but abort() come from one thread at a time, though not always the same.
 template <class C>
@@ -93,120 +93,12 @@ concept ReportingCollective = requires(C& collective) {
   { collective.activity() } -> std::same_as<ActivityBoard&>;
 };
 
-/// `allocate(size)`: a Buffer for the gradients that the collective can use without a copy.
-template <class C>
-concept AllocatingCollective = Collective<C> && requires(C& collective) {
-  { collective.allocate(std::size_t{}) } -> std::same_as<Buffer>;
-};
-
-namespace detail {
-struct AnyFunction {
-  void operator()(auto&&...) const {}
-};
-}  // namespace detail
-
-/// What reduce_scatter calls: f(status sums, offset in elements, sums of values). A function that
-/// takes a std::span<const float> in the third place will do for float.
+/// What AnyCollective::reduce_scatter calls: f(status sums, offset in elements, sums of values). A
+/// function that takes a std::span<const float> in the third place will do for float.
 using TakeSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan)>;
-/// What reduce_scatter_all_gather calls: f(status sums, offset in elements, sums of values,
-/// results).
+/// What AnyCollective::reduce_scatter_all_gather calls: f(status sums, offset in elements, sums of
+/// values, results).
 using UseSums =
     FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan, NumberSpan)>;
-
-/// `reduce_scatter(status, values, f)`, where the ranks share memory, and hence may share the
-/// parameters. Sums as all_reduce(status, values) does, but leaves `values` as they are and hands
-/// each rank a share of the sums: it calls f(status sums, offset, sums of values) for pieces that
-/// together cover the share. Returns when all ranks have come back from their calls of f, with the
-/// sums in `status`. If f throws, so does this, after that.
-template <class C>
-concept ScatteringCollective =
-    Collective<C> && requires(C& collective, std::span<double> status, std::span<float> values) {
-      collective.reduce_scatter(status, values, detail::AnyFunction{});
-      collective.reduce_scatter(status, status, detail::AnyFunction{});
-    };
-
-/// A reduce_scatter that begins while a rank still computes its values:
-/// `begin_reduce_scatter(status, values)`, then `advance_reduce_scatter(count, f)` as often as the
-/// rank likes, which says that its first `count` values are there. That does not wait: it calls
-/// f for what all ranks have so far, with the sums of that first status. reduce_scatter then calls
-/// f for the rest, and ends it. All ranks call begin with equal lengths; advance throws what f
-/// throws. Values that are ready must not change until all ranks are through, or have failed.
-template <class C>
-concept EarlyScatteringCollective =
-    ScatteringCollective<C> &&
-    requires(C& collective, std::span<const double> status, std::span<const float> values) {
-      collective.begin_reduce_scatter(status, values);
-      collective.begin_reduce_scatter(status, status);
-      collective.advance_reduce_scatter(std::size_t{}, detail::AnyFunction{});
-    };
-
-/// `all_reduce_async(values)` begins to sum them as all_reduce({}, values) does, and returns; they
-/// are not to be touched until `wait()` has returned, which throws what has failed. Operations are
-/// carried out in the order of the calls, whether they block or not. `overlap()`: what the options
-/// say of it.
-template <class C>
-concept OverlappingCollective =
-    Collective<C> &&
-    requires(C& collective, const C& same, std::span<float> values, std::span<double> doubles) {
-      collective.all_reduce_async(values);
-      collective.all_reduce_async(doubles);
-      collective.wait();
-      same.overlap();
-    };
-
-/// `keeps_residuals()`, the same on all ranks: whether CommunicationOptions::error_feedback is on.
-/// Then, after `keep_residuals(values, residuals)`, all_reduce(status, part) for any part of
-/// `values` adds to each what the residual in its place holds, and leaves there what this rank
-/// rounds off. So for all_reduce_async(part). Until it is called again for these values, with no
-/// residuals.
-template <class C>
-concept ResidualCollective =
-    Collective<C> && requires(C& collective, const C& same, std::span<const float> values,
-                              std::span<float> residuals) {
-      { same.keeps_residuals() } -> std::same_as<bool>;
-      collective.keep_residuals(values, residuals);
-    };
-
-/// `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their
-/// own reach each other's `values`, and there is `reduce_scatter_all_gather(status, values, f)`:
-/// sums as all_reduce(status, values) does, but gives all ranks what f makes of the sums. It calls
-/// f(status sums, offset, sums of values, results) for pieces of a share (of all values where these
-/// are few), and f writes as many results. f must make the same of a piece on any rank. If f
-/// throws, so does this, and the other ranks wait until abort tells them.
-template <class C>
-concept SharingCollective =
-    Collective<C> &&
-    requires(C& collective, const C& same, std::span<double> status, std::span<float> values) {
-      { same.shares_memory() } -> std::same_as<bool>;
-      collective.reduce_scatter_all_gather(status, values, detail::AnyFunction{});
-      collective.reduce_scatter_all_gather(status, status, detail::AnyFunction{});
-    };
-
-/// The two halves of an all_reduce. Between them, each rank may do with its part of the sums what
-/// all ranks need (an update of parameters). A rank owns those of an array's blocks, as Partition
-/// cuts it over the ranks, whose last_rank it is.
-///  1. `reduce_scatter_blocks(values)` sums as all_reduce({}, values) does, but leaves each rank
-///     the sums of its blocks alone; what is in the others then is undefined.
-///  2. `all_gather_blocks(values)`: all ranks get every rank's blocks.
-/// Each moves half of what all_reduce does. A two-level collective has the blocks of processes: the
-/// threads of a process all get the sums of its blocks; of what is gathered, the first thread's
-/// array counts, which they share, and the others' may be empty.
-template <class C>
-concept ShardingCollective =
-    Collective<C> && requires(C& collective, std::span<float> values, std::span<double> doubles) {
-      collective.reduce_scatter_blocks(values);
-      collective.reduce_scatter_blocks(doubles);
-      collective.all_gather_blocks(values);
-      collective.all_gather_blocks(doubles);
-    };
-
-/// `reduce_scatter_blocks_async(values)` begins such a sum, as all_reduce_async does.
-template <class C>
-concept EarlyShardingCollective =
-    ShardingCollective<C> && OverlappingCollective<C> &&
-    requires(C& collective, std::span<float> values, std::span<double> doubles) {
-      collective.reduce_scatter_blocks_async(values);
-      collective.reduce_scatter_blocks_async(doubles);
-    };
 
 }}  // namespace lockstep

@@ -193,13 +193,18 @@ inline constexpr const char* lost_as_well = "; lost as well: ";
 [[gnu::cold]] inline std::string lost_to(std::string_view worker, std::string_view why) {
   return concat({"lost to ", worker, " (", why, ")"});
 }
-/// `how`: lost_to()
+[[gnu::cold]] inline std::string was_stopped(std::chrono::milliseconds time) {
+  return concat({"stopped (SIGSTOP) for ", duration_text(time)});
+}
+/// `how`: lost_to(), was_stopped()
 [[gnu::cold]] inline std::string is_killed_for(std::string_view worker, std::string_view how) {
   return concat({worker, " was ", how, ", but its process still exists: it is killed"});
 }
 [[gnu::cold]] inline std::string started_again(int restarts_left) {
   return concat({" started again; ", restarts_left, " restarts left"});
 }
+inline constexpr const char* ssh_has_failed =
+    "exit code 255 of ssh: it could not connect, or lost the connection";
 inline constexpr const char* delays_the_stop =
     " was told to stop and keeps the others waiting: it is killed";
 /// Behind "ended (...".
@@ -208,6 +213,27 @@ inline constexpr const char* go_on_without_it =
 inline constexpr const char* are_too_few_without_it =
     "); the others are no more than half of those that were at work: they wait for it, and end if "
     "it is not started again: ";
+
+// Of a library that moves the data, and cannot ask whether a worker lives; behind the call's name.
+
+/// `option`: of CommunicationOptions
+[[gnu::cold]] inline std::string has_not_ended(std::chrono::milliseconds limit,
+                                               std::string_view option) {
+  return concat(
+      {"has not ended within ", duration_text(limit), " (CommunicationOptions::", option, ")"});
+}
+[[gnu::cold]] inline std::string has_not_returned(std::chrono::milliseconds limit) {
+  return concat({": has not returned within ", duration_text(limit),
+                 " (half of CommunicationOptions::progress_timeout)"});
+}
+[[gnu::cold]] inline std::string has_no_progress(std::chrono::milliseconds limit) {
+  return concat(
+      {": no progress for ", limit.count(),
+       " ms; another worker hangs, or is busy for longer than CommunicationOptions allow"});
+}
+[[gnu::cold]] inline std::string not_all_ended(std::chrono::milliseconds limit) {
+  return concat({"not all workers came to their end within ", limit.count(), " ms"});
+}
 
 // What fit says of a worker that is lost, behind the CollectiveError: what this one does.
 

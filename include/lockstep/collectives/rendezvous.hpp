@@ -50,12 +50,11 @@ void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
 /// What makes a strategy's collective between workers: the template argument of
 /// MultiWorkerMirroredStrategy.
 ///
-/// `P::connect(rendezvous, options)` returns a Collective that is connected to all its peers, a P
-/// or another one, or an AnyCollective. It blocks until they are there, at most
-/// options.startup_timeout. Throws ConfigurationError when workers do not fit together and
-/// CollectiveError when one is missing. All later calls come from one thread at a time, though not
-/// always the same (see Overlap); abort() from any. Optional operations are those of concepts.hpp,
-/// ClosingCollective above all.
+/// `P::connect(rendezvous, options)` returns a Collective of any type that is connected to all its
+/// peers. It blocks until they are there, at most options.startup_timeout. Throws
+/// ConfigurationError when workers do not fit together and CollectiveError when one is missing. All
+/// later calls come from one thread at a time, though not always the same (see Overlap); abort()
+/// from any.
 ///
 /// Ring<Tcp>, SharedMemory and Auto come with the library; you can write your own.
 template <class P>

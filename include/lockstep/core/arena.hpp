@@ -1,6 +1,7 @@
 // The arena: all variables of a model in one block of memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -57,6 +58,21 @@ class Arena {
 
   /// One span for each variable, in the order of the list.
   [[nodiscard]] std::span<const std::span<T>> slices() const noexcept { return slices_; }
+
+  /// Calls f(i, element, count, offset) for each slice that has some of elements [begin, begin +
+  /// size), as they lie in memory: `count` of slice i, from `element` on, which are `offset` behind
+  /// `begin`.
+  template <class F>
+  void each_slice(std::size_t begin, std::size_t size, F f) const {
+    for (std::size_t i = slices_.size(); i > 0; --i) {
+      const std::span<T> slice = slices_[i - 1];
+      const auto first = static_cast<std::size_t>(slice.data() - values().data());
+      const std::size_t from = std::max(first, begin);
+      const std::size_t end = std::min(first + slice.size(), begin + size);
+      if (from < end) f(i - 1, from - first, end - from, from - begin);
+      if (first >= begin + size) return;
+    }
+  }
 
   /// Part `index` of `count` nearly equal parts of values(), cut at multiples of 64 bytes.
   [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index,

@@ -17,7 +17,7 @@ inline constexpr std::size_t huge_page = std::size_t{2} << 20;
 void ask_for_huge_pages(std::byte* data, std::size_t size) noexcept;
 
 /// Gives whole pages in these bytes of a paged_buffer() back to the system. They are zeros then,
-/// and take memory again where they are written. Where the system cannot, it does nothing.
+/// and take memory again where they are written.
 void release_pages(std::byte* data, std::size_t size) noexcept;
 
 inline constexpr std::size_t cache_line = 64;

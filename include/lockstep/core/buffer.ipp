@@ -1,22 +1,21 @@
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "lockstep/core/buffer.hpp"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
+#include "lockstep/core/system.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE void ask_for_huge_pages([[maybe_unused]] std::byte* data,
                                         [[maybe_unused]] std::size_t size) noexcept {
-#if defined(__linux__)
+#if LOCKSTEP_LINUX
   const std::size_t before =
       (huge_page - reinterpret_cast<std::uintptr_t>(data) % huge_page) % huge_page;
   if (size >= before + huge_page)
@@ -24,29 +23,29 @@ LOCKSTEP_INLINE void ask_for_huge_pages([[maybe_unused]] std::byte* data,
 #endif
 }
 
-LOCKSTEP_INLINE void release_pages([[maybe_unused]] std::byte* data,
-                                   [[maybe_unused]] std::size_t size) noexcept {
-#if defined(__linux__)
+LOCKSTEP_INLINE void release_pages(std::byte* data, std::size_t size) noexcept {
   static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(data) % page) % page;
-  if (size >= before + page)
-    (void)::madvise(data + before, (size - before) / page * page, MADV_DONTNEED);
+  if (size < before + page) return;
+#if LOCKSTEP_LINUX
+  (void)::madvise(data + before, (size - before) / page * page, MADV_DONTNEED);
+#else  // pages that are advised away need not be zeros
+  (void)::mmap(data + before, (size - before) / page * page, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 #endif
 }
 
 LOCKSTEP_INLINE Buffer paged_buffer(std::size_t size) {
-#if defined(__linux__)
   if (size == 0) return {};
   void* const data =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();
+#if LOCKSTEP_LINUX
   (void)::madvise(data, size, MADV_NOHUGEPAGE);
+#endif
   return {static_cast<std::byte*>(data), size,
           [](std::byte* bytes, std::size_t count, void*) { (void)::munmap(bytes, count); },
           nullptr};
-#else
-  return Buffer(size);
-#endif
 }
 
 LOCKSTEP_INLINE Buffer::Buffer(std::size_t size) : size_(size), release_(&free_aligned) {

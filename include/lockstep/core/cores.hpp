@@ -30,20 +30,20 @@ namespace detail {
 
 }  // namespace detail
 
-/// Cores of this process's cpuset that no other process on the machine has claimed: two processes
-/// that pin threads through this class, of one job or of two, never pin them to one core. A claim
-/// is the name of a socket, without a file, and ends with the process at the latest. (Processes in
-/// different network namespaces do not see each other's claims: containers mostly have cpusets of
-/// their own.)
-class ClaimedCores {
+/// Cores of this process's cpuset that no other process on the machine has reserved: two processes
+/// that pin threads through this class, of one job or of two, never pin them to one core. The name
+/// of a socket, without a file, is the reservation, which ends with the process at the latest.
+/// (Processes in different network namespaces do not see each other's: containers mostly have
+/// different cpusets.)
+class ReservedCores {
  public:
   /// None.
-  ClaimedCores() = default;
-  /// Claims `count` cores, the lowest that are free; none if there are fewer.
-  explicit ClaimedCores(int count);
-  ClaimedCores(ClaimedCores&& other) noexcept;
-  ClaimedCores& operator=(ClaimedCores&& other) noexcept;
-  ~ClaimedCores();
+  ReservedCores() = default;
+  /// Reserves `count` cores, the lowest that are free; none if there are fewer.
+  explicit ReservedCores(int count);
+  ReservedCores(ReservedCores&& other) noexcept;
+  ReservedCores& operator=(ReservedCores&& other) noexcept;
+  ~ReservedCores();
 
   [[nodiscard]] const std::vector<int>& cores() const noexcept { return cores_; }
 

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <sched.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +12,13 @@
 #include <utility>
 
 #include "lockstep/core/cores.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
+
+#if LOCKSTEP_LINUX
+#include <sched.h>
+#include <sys/un.h>
+#endif
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
@@ -29,7 +32,7 @@ inline int& pinned_core() noexcept {
 /// Binds the calling thread to a core, or frees it again.
 LOCKSTEP_INLINE void bind_thread(int core) noexcept {
   pinned_core() = core;
-#if defined(__linux__)
+#if LOCKSTEP_LINUX
   cpu_set_t set;
   CPU_ZERO(&set);
   const std::vector<int>& allowed = allowed_cores();
@@ -86,7 +89,7 @@ LOCKSTEP_INLINE const std::vector<int>& allowed_cores() {
   // Threads that are pinned later change their own, which for the first one is the process's.
   static const std::vector<int> allowed = [] {
     std::vector<int> cores;
-#if defined(__linux__)
+#if LOCKSTEP_LINUX
     cpu_set_t set;
     CPU_ZERO(&set);
     if (::sched_getaffinity(::getpid(), sizeof set, &set) == 0)
@@ -115,8 +118,8 @@ LOCKSTEP_INLINE int usable_cores() {
   return usable;
 }
 
-LOCKSTEP_INLINE ClaimedCores::ClaimedCores(int count) {
-#if defined(__linux__)
+LOCKSTEP_INLINE ReservedCores::ReservedCores(int count) {
+#if LOCKSTEP_LINUX
   for (const int core : allowed_cores()) {
     if (static_cast<int>(cores_.size()) == count) break;
     const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -137,18 +140,18 @@ LOCKSTEP_INLINE ClaimedCores::ClaimedCores(int count) {
   if (static_cast<int>(cores_.size()) < count) release();
 }
 
-LOCKSTEP_INLINE ClaimedCores::ClaimedCores(ClaimedCores&& other) noexcept
+LOCKSTEP_INLINE ReservedCores::ReservedCores(ReservedCores&& other) noexcept
     : cores_(std::exchange(other.cores_, {})), sockets_(std::exchange(other.sockets_, {})) {}
 
-LOCKSTEP_INLINE ClaimedCores& ClaimedCores::operator=(ClaimedCores&& other) noexcept {
+LOCKSTEP_INLINE ReservedCores& ReservedCores::operator=(ReservedCores&& other) noexcept {
   std::swap(cores_, other.cores_);
   std::swap(sockets_, other.sockets_);
   return *this;
 }
 
-LOCKSTEP_INLINE ClaimedCores::~ClaimedCores() { release(); }
+LOCKSTEP_INLINE ReservedCores::~ReservedCores() { release(); }
 
-LOCKSTEP_INLINE void ClaimedCores::release() noexcept {
+LOCKSTEP_INLINE void ReservedCores::release() noexcept {
   for (const int socket : sockets_) ::close(socket);
   sockets_.clear();
   cores_.clear();

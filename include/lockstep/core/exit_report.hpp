@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -27,10 +28,17 @@ class ExitReport {
   ExitReport() noexcept : outer_(std::exchange(innermost(), this)) {}
   ExitReport(const ExitReport&) = delete;
   ExitReport& operator=(const ExitReport&) = delete;
-  ~ExitReport();
+  ~ExitReport() {
+    say(unknown_reason, ExitCode::failure);
+    innermost() = outer_;
+  }
 
   /// False if no such object exists. Throws std::system_error if the system has no thread left.
-  [[nodiscard]] static bool leave(Tell tell);
+  [[nodiscard]] static bool leave(Tell tell) {
+    if (innermost() == nullptr) return false;
+    innermost()->keep(std::move(tell));
+    return true;
+  }
   /// Calls the report that was left on this thread, if any: the program has handled its exception
   /// and goes on.
   static void say_now() noexcept {
@@ -38,15 +46,36 @@ class ExitReport {
   }
 
   /// Calls the report. Any thread may do this.
-  void say(std::string_view reason, ExitCode code) noexcept;
+  void say(std::string_view reason, ExitCode code) noexcept {
+    std::vector<Tell> left;
+    {
+      const std::lock_guard lock(mutex_);
+      left.swap(left_);
+    }
+    for (const Tell& tell : left) tell(reason, code);
+  }
 
  private:
   static constexpr std::string_view unknown_reason = "ended because of an exception";
   static constexpr std::chrono::seconds patience{2};
 
-  void keep(Tell tell);
+  void keep(Tell tell) {
+    deadline_ = {};  // joins the thread of an earlier one
+    deadline_ = std::jthread([this](const std::stop_token& stop) {
+      {
+        std::unique_lock lock(mutex_);
+        stopped_.wait_for(lock, stop, patience, [] { return false; });
+      }
+      if (!stop.stop_requested()) say(unknown_reason, ExitCode::failure);
+    });
+    const std::lock_guard lock(mutex_);
+    left_.push_back(std::move(tell));
+  }
 
-  static ExitReport*& innermost() noexcept;
+  static ExitReport*& innermost() noexcept {
+    thread_local ExitReport* report = nullptr;
+    return report;
+  }
 
   ExitReport* outer_;
   std::mutex mutex_;
@@ -56,7 +85,3 @@ class ExitReport {
 };
 
 }}}  // namespace lockstep::detail
-
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/core/exit_report.ipp"
-#endif

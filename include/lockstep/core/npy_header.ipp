@@ -61,7 +61,7 @@ LOCKSTEP_INLINE void NpyHeader::refuse(std::string_view why) const {
 
 LOCKSTEP_INLINE void NpyHeader::refuse_structured() const {
   refuse(concat({"it is a structured array, ", printable(rest_.substr(0, rest_.rfind(']') + 1)),
-                 ": save each of its fields as an array of its own, array['x']"}));
+                 ": save each of its fields as a separate array, array['x']"}));
 }
 
 LOCKSTEP_INLINE void NpyHeader::skip_space() {

@@ -1,13 +1,10 @@
-// Threads of the library: an error names their work when they cannot be started, signals leave them
-// alone, and a pipe wakes them.
+// Threads of the library: an error names their work when they cannot be started, and signals leave
+// them alone.
 #pragma once
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <initializer_list>
 #include <string_view>
 #include <system_error>
@@ -20,7 +17,8 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+namespace lockstep { inline namespace LOCKSTEP_ABI {
+namespace detail {
 
 /// While one of these lives, threads that this thread starts get no signals but those of their
 /// faults, so that SIGINT, SIGTERM and the like interrupt only the program's threads. Signals for
@@ -41,12 +39,6 @@ class SignalMask {
  private:
   sigset_t before_{};
 };
-
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI {
-
-namespace detail {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_no_thread(std::string_view what,
                                                                    const std::system_error& error) {
@@ -69,37 +61,3 @@ template <class Thread = std::thread, class F>
 }
 
 }}  // namespace lockstep
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
-
-/// A pipe to oneself.
-class WakePipe {
- public:
-  /// Throws Error when the system refuses.
-  WakePipe() {
-    if (::pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0)
-      throw Error(concat({"cannot make a pipe: ", system_error_text(errno)}));
-  }
-  WakePipe(const WakePipe&) = delete;
-  WakePipe& operator=(const WakePipe&) = delete;
-  ~WakePipe() {
-    for (const int end : ends_) ::close(end);
-  }
-
-  /// Is readable from wake() to drain().
-  [[nodiscard]] int descriptor() const noexcept { return ends_[0]; }
-  void wake() noexcept {
-    const char byte = 0;
-    (void)!::write(ends_[1], &byte, 1);
-  }
-  void drain() noexcept {
-    char bytes[16];
-    while (::read(ends_[0], bytes, sizeof bytes) > 0) {
-    }
-  }
-
- private:
-  int ends_[2];
-};
-
-}}}  // namespace lockstep::detail

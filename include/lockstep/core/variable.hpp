@@ -212,6 +212,9 @@ struct Variable {
       false;  ///< of a state variable: no step changes it, so that it is never reduced
   Regularizer regularizer{};  ///< of a trained variable
   Constraint constraint{};    ///< of a trained variable
+  /// Of a kernel [inputs x units] that the layer's forward gives to kernels::dense_forward and
+  /// few_forward alone, so that it may be int8 in inference: its units. 0: forward reads floats.
+  std::size_t product_units = 0;
 
   constexpr Variable() = default;
   constexpr Variable(std::string_view variable_name, std::initializer_list<std::size_t> shape,
@@ -227,6 +230,13 @@ struct Variable {
     Variable variable = *this;
     variable.regularizer = penalty;
     variable.constraint = limits;
+    return variable;
+  }
+
+  /// The same variable, as a kernel of so many units that only products read.
+  [[nodiscard]] constexpr Variable for_products(std::size_t units) const {
+    Variable variable = *this;
+    variable.product_units = units;
     return variable;
   }
 

@@ -396,7 +396,7 @@ void draw_weights(ElementSpan pairs, double alpha, std::vector<double>& weights)
 
 }  // namespace detail
 
-/// Blends each sample of a batch, and its target, with another one: w * own + (1 - w) * other, w of
+/// Blends each sample of a batch, and its target, with another: w * own + (1 - w) * other, w of
 /// Beta(alpha, alpha) for each sample, the others being the batch in another order (Keras's MixUp;
 /// Zhang et al., "mixup: beyond empirical risk minimization", 2018). Targets must be numbers that
 /// can be blended: probabilities of classes, not their numbers. Each rank reads two samples for

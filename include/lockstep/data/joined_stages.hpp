@@ -28,7 +28,7 @@ namespace detail {
 
 /// Several pipelines ("branches") whose samples have one size. Sample i of branch b of B has the
 /// number i * B + b here, so numbers stay different and a sample knows its branch. Each branch has
-/// random keys of its own.
+/// different random keys.
 ///
 /// With AutoShardPolicy::file, the files of each branch are divided; there are as many as the
 /// branch with the fewest has.

@@ -220,8 +220,8 @@ class Transform {
 class AnyStage {
  public:
   using item_type = Element;
-  /// Above that of the stages which it may hold. A stage over AnyStage gives its samples a `pass`
-  /// of their own, so that random keys stay apart where such stages are nested.
+  /// Above that of the stages which it may hold. A stage over AnyStage gives its samples a
+  /// different `pass`, so that random keys stay apart where such stages are nested.
   static constexpr std::uint64_t depth = 1000;
 
   template <class S>

@@ -66,7 +66,7 @@ LOCKSTEP_INLINE void CsvHeader::begin(const std::vector<std::string>& record, st
     const auto [place, is_new] = places.emplace(columns[i], i);
     if (!is_new)
       csv_error(name, {", line ", line, ": columns ", place->second + 1, " and ", i + 1,
-                       " are both named ", in_quotes(columns[i]), ": give each a name of its own"});
+                       " are both named ", in_quotes(columns[i]), ": give each a different name"});
   }
 }
 

@@ -26,6 +26,8 @@
 //   p^T      = softmax down the columns
 //   o        = v p^T
 //
+// (With AttentionScores, the scores are sums of tanh instead.)
+//
 // which needs no transposition. Backward sums over the queries in two of its products, and so
 // transposes q and the gradient of o, both small:
 //
@@ -83,6 +85,16 @@ struct AttentionDropout {
   return s.queries <= 256 && s.keys <= 256;
 }
 
+/// Scores that are no products, but sums over the features of weights[f] tanh(scale (q + k)): see
+/// AdditiveScores. Backward adds to the gradients.
+template <class T>
+struct AttentionScores {
+  const T* weights = nullptr;  ///< [key_size]; null: products
+  T scale = 1;
+  T* weight_gradients = nullptr;
+  T* scale_gradient = nullptr;
+};
+
 namespace detail {
 
 /// What forward leaves for backward, for each sequence and head.
@@ -123,6 +135,7 @@ struct AttentionHead {
   const AttentionSize& size;
   const AttentionMasks<T>& masks;
   const AttentionDropout& dropout;
+  const AttentionScores<T>& scores;
   const T *q, *k;
   T* kept;
   T* work;
@@ -152,11 +165,15 @@ struct AttentionHead {
   /// scratch.
   void probabilities(const Block& b, T* to, T* packed, bool again) const {
     const AttentionWork parts(size);
-    const T scale = T(1) / std::sqrt(static_cast<T>(size.key_size));
+    const bool is_product = scores.weights == nullptr;
+    const T scale = is_product ? T(1) / std::sqrt(static_cast<T>(size.key_size)) : T(1);
     dispatch(PackColumns<T>{q + b.first, size.key_size, size.query_stride, b.valid, b.columns,
                             scale, packed});
-    multiply_parts<T>({to, b.keys, b.columns, b.columns}, k + b.begin, packed, size.key_size,
-                      {.a_row = 1, .a = size.key_stride, .b = {b.columns}});
+    if (is_product)
+      multiply_parts<T>({to, b.keys, b.columns, b.columns}, k + b.begin, packed, size.key_size,
+                        {.a_row = 1, .a = size.key_stride, .b = {b.columns}});
+    else
+      dispatch(additive(b, packed, to));
     const bool keeps_all = attention_keeps_probabilities(size);
     T* const largest = keeps_all ? work + parts.size() - 3 * parts.block : kept + b.first;
     T* const factor = keeps_all ? largest + parts.block : largest + padded_columns(size.queries);
@@ -174,6 +191,13 @@ struct AttentionHead {
         .largest = largest,
         .factor = factor,
         .known = again});
+  }
+
+  /// With the scores, or in backward their gradient, at `to`.
+  [[nodiscard]] AdditiveScores<T> additive(const Block& b, const T* packed, T* to) const {
+    return {packed,          k + b.begin,  size.key_size,
+            size.key_stride, b.keys,       b.columns,
+            scores.weights,  scores.scale, to};
   }
 
   /// Negates those of the block's probabilities that are dropped, which keeps both what they are
@@ -215,7 +239,7 @@ struct AttentionHead {
 template <class T>
 void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* v,
                        const AttentionMasks<T>& masks, const AttentionDropout& dropout, T* o,
-                       T* kept, T* work) {
+                       T* kept, T* work, const AttentionScores<T>& scores = {}) {
   const detail::AttentionWork parts(s);
   T* const left = work + parts.scores;
   T* const random = left + parts.scores;
@@ -226,6 +250,7 @@ void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* 
       const detail::AttentionHead<T> one{s,
                                          masks,
                                          dropout,
+                                         scores,
                                          q + head * s.key_size * s.query_stride + query,
                                          k + head / s.group * s.key_size * s.key_stride + key,
                                          kept,
@@ -261,7 +286,7 @@ struct AttentionGradients {
 template <class T>
 void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arrays,
                         const AttentionMasks<T>& masks, const AttentionDropout& dropout, T* kept,
-                        T* work) {
+                        T* work, const AttentionScores<T>& scores = {}) {
   const detail::AttentionWork parts(s);
   T* const gradient = work + parts.scores;
   T* const left = gradient + parts.scores;  // after dropout; before, scratch of it
@@ -274,7 +299,8 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
   T* const sums = value_result + parts.result + 2 * parts.block;
   const std::size_t key_step = padded_columns(s.key_size),
                     value_step = padded_columns(s.value_size);
-  const T scale = T(1) / std::sqrt(static_cast<T>(s.key_size));
+  const bool is_product = scores.weights == nullptr;
+  const T scale = is_product ? T(1) / std::sqrt(static_cast<T>(s.key_size)) : T(1);
   for (std::size_t sample = 0; sample < s.samples; ++sample)
     for (std::size_t head = 0; head < s.heads; ++head, kept += detail::attention_kept_of_head(s)) {
       const std::size_t query = head * s.key_size * s.query_stride + sample * s.queries;
@@ -283,7 +309,7 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
       const std::size_t value = shared * s.value_size * s.key_stride + sample * s.keys;
       const std::size_t output = head * s.value_size * s.query_stride + sample * s.queries;
       const detail::AttentionHead<T> one{
-          s, masks, dropout, arrays.q + query, arrays.k + key, kept, work, sample, head};
+          s, masks, dropout, scores, arrays.q + query, arrays.k + key, kept, work, sample, head};
       if (head % s.group == 0) {
         std::fill_n(key_result, s.keys * key_step, T(0));
         std::fill_n(value_result, s.keys * value_step, T(0));
@@ -317,6 +343,19 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
                           {.a_row = 1, .a = s.key_stride, .b = {b.columns}});
         dispatch(AttentionGradient<T>{p, gradient, b.keys, b.columns, sums, scale,
                                       static_cast<T>(dropout.threshold > 0 ? dropout.scale : 1)});
+        if (!is_product) {
+          dispatch(PackColumns<T>{arrays.q + query + b.first, s.key_size, s.query_stride, b.valid,
+                                  b.columns, T(1), packed_q});
+          dispatch(AdditiveGradients<T>{.scores = one.additive(b, packed_q, gradient),
+                                        .valid = b.valid,
+                                        .query_stride = s.query_stride,
+                                        .key_step = key_step,
+                                        .dq = arrays.dq + query + b.first,
+                                        .dk = key_result + b.begin * key_step,
+                                        .weight_gradients = scores.weight_gradients,
+                                        .scale_gradient = scores.scale_gradient});
+          return;
+        }
         multiply_parts<T>({key_result + b.begin * key_step, b.keys, s.key_size, key_step}, gradient,
                           transposed_q, b.valid, {.a_row = b.columns, .a = 1, .b = {key_step}},
                           true);
@@ -334,17 +373,18 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
 
 LOCKSTEP_EXTERN(void attention_forward<float>(const AttentionSize&, const float*, const float*,
                                               const float*, const AttentionMasks<float>&,
-                                              const AttentionDropout&, float*, float*, float*));
-LOCKSTEP_EXTERN(void attention_backward<float>(const AttentionSize&,
-                                               const AttentionGradients<float>&,
-                                               const AttentionMasks<float>&,
-                                               const AttentionDropout&, float*, float*));
-LOCKSTEP_EXTERN_DOUBLE(void attention_forward<double>(
-    const AttentionSize&, const double*, const double*, const double*,
-    const AttentionMasks<double>&, const AttentionDropout&, double*, double*, double*));
-LOCKSTEP_EXTERN_DOUBLE(void attention_backward<double>(const AttentionSize&,
-                                                       const AttentionGradients<double>&,
-                                                       const AttentionMasks<double>&,
-                                                       const AttentionDropout&, double*, double*));
+                                              const AttentionDropout&, float*, float*, float*,
+                                              const AttentionScores<float>&));
+LOCKSTEP_EXTERN(void attention_backward<float>(
+    const AttentionSize&, const AttentionGradients<float>&, const AttentionMasks<float>&,
+    const AttentionDropout&, float*, float*, const AttentionScores<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void attention_forward<double>(const AttentionSize&, const double*,
+                                                      const double*, const double*,
+                                                      const AttentionMasks<double>&,
+                                                      const AttentionDropout&, double*, double*,
+                                                      double*, const AttentionScores<double>&));
+LOCKSTEP_EXTERN_DOUBLE(void attention_backward<double>(
+    const AttentionSize&, const AttentionGradients<double>&, const AttentionMasks<double>&,
+    const AttentionDropout&, double*, double*, const AttentionScores<double>&));
 
 }}}  // namespace lockstep::kernels

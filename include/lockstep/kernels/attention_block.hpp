@@ -136,6 +136,85 @@ struct AttentionSoftmax {
   }
 };
 
+/// Scores of a block that are no products, for kernels::dispatch: to[key][t] = sum over features f
+/// of weights[f] tanh(scale (q[f][t] + k[f][key])).
+template <class T>
+struct AdditiveScores {
+  const T* q = nullptr;  ///< [features][columns]
+  const T* k = nullptr;  ///< [features][key_stride]
+  std::size_t features = 0;
+  std::size_t key_stride = 0;
+  std::size_t keys = 0;
+  std::size_t columns = 0;
+  const T* weights = nullptr;
+  T scale = 1;
+  T* to = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const AdditiveScores s = *this;
+    for (std::size_t t = 0; t < s.columns; t += P::size)
+      for (std::size_t key = 0; key < s.keys; ++key) {
+        P sum(T(0));
+        for (std::size_t f = 0; f < s.features; ++f) {
+          const P both = P(s.q + f * s.columns + t) + P(s.k[f * s.key_stride + key]);
+          sum = multiply_add(P(s.weights[f]), tanh(P(s.scale) * both), sum);
+        }
+        sum.store(s.to + key * s.columns + t);
+      }
+  }
+};
+
+/// From the gradient of these scores, for kernels::dispatch: dq, and what comes to dk, to the
+/// gradients of the weights and to that of the scale.
+template <class T>
+struct AdditiveGradients {
+  AdditiveScores<T> scores;  ///< `to` is the gradient, zero in the columns from `valid` on
+  std::size_t valid = 0;
+  std::size_t query_stride = 0;
+  std::size_t key_step = 0;
+  T* dq = nullptr;                ///< [features][query_stride]
+  T* dk = nullptr;                ///< [keys][key_step]
+  T* weight_gradients = nullptr;  ///< [features]
+  T* scale_gradient = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const AdditiveGradients g = *this;
+    const AdditiveScores<T> s = g.scores;
+    const auto total = [](const P& value) LOCKSTEP_KERNEL_LAMBDA {
+      T lanes[P::size];
+      value.store(lanes);
+      T sum(0);
+      for (std::size_t i = 0; i < P::size; ++i) sum += lanes[i];
+      return sum;
+    };
+    P to_scale(T(0));
+    for (std::size_t f = 0; f < s.features; ++f) {
+      P to_weight(T(0));
+      for (std::size_t t = 0; t < s.columns; t += P::size) {
+        P to_query(T(0));
+        for (std::size_t key = 0; key < s.keys; ++key) {
+          const P both = P(s.q + f * s.columns + t) + P(s.k[f * s.key_stride + key]);
+          const P value = tanh(P(s.scale) * both);
+          const P gradient(static_cast<const T*>(s.to + key * s.columns + t));
+          const P slope = gradient * P(s.weights[f]) * (P(T(1)) - value * value);
+          to_weight = multiply_add(gradient, value, to_weight);
+          to_scale = multiply_add(slope, both, to_scale);
+          to_query += slope;
+          g.dk[key * g.key_step + f] += s.scale * total(slope);
+        }
+        (P(s.scale) * to_query)
+            .store_first(g.dq + f * g.query_stride + t, g.valid > t ? g.valid - t : 0);
+      }
+      g.weight_gradients[f] += total(to_weight);
+    }
+    *g.scale_gradient += total(to_scale);
+  }
+};
+
 /// sums[t] = sum over features f of a[f * columns + t] * b[f * stride + t], for t below `valid`,
 /// for kernels::dispatch. In softmax's gradient: the sum over the keys of probability times its
 /// gradient, from the output and its gradient.

@@ -20,6 +20,11 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 /// to = from, rounded. Both may be one array; NaN stays NaN.
 void round_to_bfloat16(std::size_t n, const float* from, float* to);
 
+/// to = from, rounded and in 16 bits each, and back; n is a multiple of 16. `to`, or `from`, has
+/// n / 2 floats.
+void pack_bfloat16(std::size_t n, const float* from, float* to);
+void unpack_bfloat16(std::size_t n, const float* from, float* to);
+
 /// multiply_blocks of rounded operands.
 void multiply_bfloat16(const Target<float>& target, const float* a, const float* b,
                        std::size_t inner, const Steps& steps, const Onto<float>& onto,

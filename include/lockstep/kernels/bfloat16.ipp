@@ -24,7 +24,7 @@ namespace detail {
 
 /// Summands that are added up in registers, part of the order of summation; rows of A that are
 /// packed at once.
-inline constexpr std::size_t bfloat16_block = 256, bfloat16_rows = 192;
+inline constexpr std::size_t bfloat16_block = 256, bfloat16_rows = 576;
 
 /// The bits of a vector of floats.
 template <class Isa>
@@ -63,6 +63,48 @@ struct RoundArray {
     }
     for (; i < s.n; ++i)
       s.to[i] = lockstep::detail::Bfloat16::decode(lockstep::detail::Bfloat16::encode(s.from[i]));
+  }
+};
+
+/// A vector of as many halves.
+template <class Isa>
+struct Halves {
+  // NOLINTBEGIN(modernize-use-using)
+  typedef std::uint16_t type __attribute__((vector_size(Isa::vector_bytes / 2)));
+  typedef std::uint16_t unaligned
+      __attribute__((vector_size(Isa::vector_bytes / 2), aligned(2), may_alias));
+  // NOLINTEND(modernize-use-using)
+};
+
+/// Floats to halves, or with Unpacks halves to floats.
+template <bool Unpacks>
+struct PackArray {
+  std::size_t n;
+  const float* from;
+  float* to;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using B = Bits<Isa>;
+    using H = Halves<Isa>;
+    constexpr std::size_t size = lanes<float, Isa>;
+    const PackArray s = *this;
+    const char* source = reinterpret_cast<const char*>(s.from);
+    char* place = reinterpret_cast<char*>(s.to);
+    for (std::size_t i = 0; i < s.n; i += size) {
+      if constexpr (Unpacks) {
+        const auto half = typename H::type(*reinterpret_cast<const typename H::unaligned*>(source));
+        *reinterpret_cast<typename B::unaligned*>(place) =
+            __builtin_convertvector(half, typename B::type) << 16;
+      } else {
+        auto v = typename B::type(*reinterpret_cast<const typename B::unaligned*>(source));
+        round_bits<Isa>(v);
+        *reinterpret_cast<typename H::unaligned*>(place) =
+            __builtin_convertvector(v >> 16, typename H::type);
+      }
+      source += size * (Unpacks ? 2 : 4);
+      place += size * (Unpacks ? 4 : 2);
+    }
   }
 };
 
@@ -373,6 +415,13 @@ void multiply_bfloat16_blocks(const Target<float>& target, const float* a, const
 
 LOCKSTEP_INLINE void round_to_bfloat16(std::size_t n, const float* from, float* to) {
   dispatch(detail::RoundArray{n, from, to});
+}
+
+LOCKSTEP_INLINE void pack_bfloat16(std::size_t n, const float* from, float* to) {
+  dispatch(detail::PackArray<false>{n, from, to});
+}
+LOCKSTEP_INLINE void unpack_bfloat16(std::size_t n, const float* from, float* to) {
+  dispatch(detail::PackArray<true>{n, from, to});
 }
 
 LOCKSTEP_INLINE void multiply_bfloat16(const Target<float>& target, const float* a, const float* b,

@@ -1,4 +1,4 @@
-// Two-dimensional convolution, direct: forward and input gradient.
+// Convolution of images and volumes, direct: forward and input gradient.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product.hpp"
 
-// Features are ordered (row, column, channel), each with its batch, padded to `batch`, innermost;
-// weights are [kernel row][kernel column][channel][filter]. So the features under one row of the
-// kernel lie one after the other, as do the weights that they are multiplied with: an output pixel
-// is a small matrix product with one segment for each kernel row. No feature is copied, and padding
-// is a matter of shorter segments. With groups or gaps between the taps, there is a segment for
-// each tap.
+// Features are ordered (plane, row, column, channel), each with its batch, padded to `batch`,
+// innermost; weights are [kernel plane][kernel row][kernel column][channel][filter]. So the
+// features under one row of the kernel lie one after the other, as do the weights that they are
+// multiplied with: an output pixel is a small matrix product with one segment for each kernel row.
+// No feature is copied, and padding is a matter of shorter segments. With groups or gaps between
+// the taps, there is a segment for each tap.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
@@ -73,9 +73,11 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
   const std::size_t channels = s.all_channels(), filters = s.all_filters();
   // Taps whose features and weights lie one after the other.
   const bool in_a_row = s.groups == 1 && s.dilation_width == 1;
-  for (std::size_t row = 0; row < s.out_height; ++row) {
-    const TapLine tap_rows = taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height,
-                                           s.height, s.dilation_height);
+  for (std::size_t row = 0; row < s.out_rows(); ++row) {
+    const TapLine tap_planes = taps_to_input(row / s.out_height, s.stride_depth, s.pad_front,
+                                             s.kernel_depth, s.depth, s.dilation_depth);
+    const TapLine tap_rows = taps_to_input(row % s.out_height, s.stride_height, s.pad_top,
+                                           s.kernel_height, s.height, s.dilation_height);
     for (std::size_t column = 0; column < s.out_width; ++column) {
       const TapLine taps = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width,
                                          s.width, s.dilation_width);
@@ -87,13 +89,17 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
              s.batch, s.batch, s.filters * s.batch},
             {.a_row = 1, .a = filters, .b = {s.batch}},
             {.bias = bias == nullptr ? nullptr : bias + group * s.filters}, finish);
-        for (std::size_t i = 0; i < tap_rows.count; ++i)
-          for (std::size_t run = 0; run < runs; ++run) {
-            const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(run);
-            const std::size_t pixel = tap_rows.place_at(i) * s.width + taps.place_at(run);
-            sum.add(weights + tap * s.channels * filters + group * s.filters,
-                    x + (pixel * channels + group * s.channels) * s.batch, summands);
-          }
+        for (std::size_t p = 0; p < tap_planes.count; ++p)
+          for (std::size_t i = 0; i < tap_rows.count; ++i)
+            for (std::size_t run = 0; run < runs; ++run) {
+              const std::size_t tap_row =
+                                    tap_planes.tap_at(p) * s.kernel_height + tap_rows.tap_at(i),
+                                tap = tap_row * s.kernel_width + taps.tap_at(run),
+                                place = tap_planes.place_at(p) * s.height + tap_rows.place_at(i),
+                                pixel = place * s.width + taps.place_at(run);
+              sum.add(weights + tap * s.channels * filters + group * s.filters,
+                      x + (pixel * channels + group * s.channels) * s.batch, summands);
+            }
         sum.finish();
       }
     }
@@ -110,9 +116,11 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
   if (s.batch == 0) return;
   if (s.is_depthwise()) return dispatch(DepthwiseInputGradient<T>{s, weights, dy, dx});
   const std::size_t channels = s.all_channels(), filters = s.all_filters();
-  for (std::size_t row = 0; row < s.height; ++row) {
-    const TapLine tap_rows = taps_to_output(row, s.stride_height, s.pad_top, s.kernel_height,
-                                            s.out_height, s.dilation_height);
+  for (std::size_t row = 0; row < s.rows(); ++row) {
+    const TapLine tap_planes = taps_to_output(row / s.height, s.stride_depth, s.pad_front,
+                                              s.kernel_depth, s.out_depth, s.dilation_depth);
+    const TapLine tap_rows = taps_to_output(row % s.height, s.stride_height, s.pad_top,
+                                            s.kernel_height, s.out_height, s.dilation_height);
     for (std::size_t column = 0; column < s.width; ++column) {
       const TapLine taps = taps_to_output(column, s.stride_width, s.pad_left, s.kernel_width,
                                           s.out_width, s.dilation_width);
@@ -122,13 +130,18 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
              s.batch, s.batch},
             {.a_row = filters, .a = 1, .b = {s.batch}},
             {adds, bias == nullptr ? nullptr : bias + group * s.channels}, finish);
-        for (std::size_t i = 0; i < tap_rows.count; ++i)
-          for (std::size_t j = 0; j < taps.count; ++j) {
-            const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(j);
-            const std::size_t pixel = tap_rows.place_at(i) * s.out_width + taps.place_at(j);
-            sum.add(weights + tap * s.channels * filters + group * s.filters,
-                    dy + (pixel * filters + group * s.filters) * s.batch, s.filters);
-          }
+        for (std::size_t p = 0; p < tap_planes.count; ++p)
+          for (std::size_t i = 0; i < tap_rows.count; ++i)
+            for (std::size_t j = 0; j < taps.count; ++j) {
+              const std::size_t tap_row =
+                                    tap_planes.tap_at(p) * s.kernel_height + tap_rows.tap_at(i),
+                                tap = tap_row * s.kernel_width + taps.tap_at(j),
+                                place =
+                                    tap_planes.place_at(p) * s.out_height + tap_rows.place_at(i),
+                                pixel = place * s.out_width + taps.place_at(j);
+              sum.add(weights + tap * s.channels * filters + group * s.filters,
+                      dy + (pixel * filters + group * s.filters) * s.batch, s.filters);
+            }
         sum.finish();
       }
     }

@@ -15,7 +15,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 namespace detail {
 
 [[nodiscard]] constexpr std::size_t tap_count(const ConvolutionSize& s) noexcept {
-  return s.kernel_height * s.kernel_width * s.channels;
+  return s.taps() * s.channels;
 }
 
 /// Pixels whose deltas are collected together: enough that the sums are seldom loaded, and few
@@ -56,7 +56,7 @@ struct LaneScratch {
 template <class T>
 struct ConvolutionLanes {
   const ConvolutionSize& size;
-  std::size_t row = 0;
+  std::size_t row = 0;   ///< of all planes
   const T* x = nullptr;  ///< of the group's first channel
   Delta<T> delta;        ///< of the group's first filter
   detail::LaneScratch<T> scratch;
@@ -159,16 +159,20 @@ struct ConvolutionLanes {
   /// Where tap number `tap` of the pixel in `column` lies; null: outside the input.
   LOCKSTEP_KERNEL const T* find_input(std::size_t tap, std::size_t column) const {
     const std::size_t channel = tap % size.channels;
-    const std::size_t tap_row = tap / size.channels / size.kernel_width;
+    const std::size_t kernel_row = tap / size.channels / size.kernel_width;
+    const std::size_t tap_plane = kernel_row / size.kernel_height;
+    const std::size_t tap_row = kernel_row % size.kernel_height;
     const std::size_t tap_column = tap / size.channels % size.kernel_width;
+    const std::size_t input_plane = row / size.out_height * size.stride_depth +
+                                    tap_plane * size.dilation_depth - size.pad_front;
     const std::size_t input_row =
-        row * size.stride_height + tap_row * size.dilation_height - size.pad_top;
+        row % size.out_height * size.stride_height + tap_row * size.dilation_height - size.pad_top;
     const std::size_t input_column =
         column * size.stride_width + tap_column * size.dilation_width - size.pad_left;
-    if (input_row >= size.height || input_column >= size.width)
+    if (input_plane >= size.depth || input_row >= size.height || input_column >= size.width)
       return nullptr;  // (also below zero, as it wraps)
-    return x +
-           ((input_row * size.width + input_column) * size.all_channels() + channel) * size.batch;
+    const std::size_t pixel = (input_plane * size.height + input_row) * size.width + input_column;
+    return x + (pixel * size.all_channels() + channel) * size.batch;
   }
 
   template <class Isa, std::size_t Taps, std::size_t Filters>
@@ -244,7 +248,7 @@ void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x,
   const LaneScratch<T> parts{scratch, scratch + s.batch, scratch + s.batch + lane_sums(s)};
   std::fill(parts.zeros, parts.deltas, T(0));
   std::fill_n(parts.deltas, lane_deltas(s), T(0));
-  for (std::size_t row = 0; row < s.out_height; ++row)
+  for (std::size_t row = 0; row < s.out_rows(); ++row)
     dispatch(ConvolutionLanes<T>{s, row, x, delta, parts});
   dispatch([=, &s]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
     const std::size_t run =

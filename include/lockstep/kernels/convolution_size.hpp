@@ -1,4 +1,4 @@
-// Extents of a two-dimensional convolution, and which taps of its kernel lie where.
+// Extents of a convolution of images or volumes, and which taps of its kernel lie where.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 /// Channels and filters fall into `groups` of equal size; the filters of a group see the channels
-/// of the same group. Features are ordered (row, column, group, channel), weights are [kernel
-/// row][kernel column][channel][group][filter].
+/// of the same group. Features are ordered (plane, row, column, group, channel), weights are
+/// [kernel plane][kernel row][kernel column][channel][group][filter]. An image has one plane.
 struct ConvolutionSize {
   std::size_t height = 0, width = 0;  ///< input
   std::size_t channels = 0;           ///< of a group
@@ -22,16 +22,26 @@ struct ConvolutionSize {
   std::size_t batch = 0;  ///< padded, a multiple of 16
   std::size_t dilation_height = 1, dilation_width = 1;
   std::size_t groups = 1;
+  std::size_t depth = 1, out_depth = 1, kernel_depth = 1, stride_depth = 1, pad_front = 0,
+              dilation_depth = 1;  ///< as the heights
 
-  [[nodiscard]] constexpr std::size_t taps() const noexcept { return kernel_height * kernel_width; }
+  [[nodiscard]] constexpr std::size_t taps() const noexcept {
+    return kernel_depth * kernel_height * kernel_width;
+  }
+  [[nodiscard]] constexpr bool is_volume() const noexcept { return depth * kernel_depth > 1; }
+  /// Rows of all planes.
+  [[nodiscard]] constexpr std::size_t rows() const noexcept { return depth * height; }
+  [[nodiscard]] constexpr std::size_t out_rows() const noexcept { return out_depth * out_height; }
   [[nodiscard]] constexpr std::size_t all_channels() const noexcept { return groups * channels; }
   [[nodiscard]] constexpr std::size_t all_filters() const noexcept { return groups * filters; }
   /// Elements of the weights.
   [[nodiscard]] constexpr std::size_t weights() const noexcept {
     return taps() * channels * all_filters();
   }
-  /// Each channel has its filters: there is no sum over channels.
-  [[nodiscard]] constexpr bool is_depthwise() const noexcept { return channels == 1 && groups > 1; }
+  /// Each channel of an image has its filters: there is no sum over channels.
+  [[nodiscard]] constexpr bool is_depthwise() const noexcept {
+    return channels == 1 && groups > 1 && !is_volume();
+  }
 };
 
 /// A range [begin, end).
@@ -53,7 +63,7 @@ struct Range {
 }
 
 /// The taps of a kernel, along one dimension, that connect one place of an image with places of
-/// another one: an arithmetic progression.
+/// another image: an arithmetic progression.
 struct TapLine {
   std::size_t count = 0;
   std::size_t tap = 0;  ///< the first one

@@ -1,4 +1,4 @@
-// Two-dimensional convolution: gradients of weights and bias.
+// Convolution of images and volumes: gradients of weights and bias.
 #pragma once
 
 #include <algorithm>
@@ -59,9 +59,13 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x,
   };
   // Taps whose features and weights lie one after the other.
   const bool in_a_row = s.groups == 1 && s.dilation_width == 1;
-  for (std::size_t row = 0; row < s.out_height; ++row) {
+  for (std::size_t row = 0; row < s.out_rows(); ++row) {
+    const std::size_t plane_begin = row / s.out_height * s.stride_depth,
+                      row_begin = row % s.out_height * s.stride_height;
+    const Range tap_planes =
+        taps_inside(plane_begin, s.pad_front, s.kernel_depth, s.depth, s.dilation_depth);
     const Range tap_rows =
-        taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
+        taps_inside(row_begin, s.pad_top, s.kernel_height, s.height, s.dilation_height);
     std::size_t column = 0;
     while (column < s.out_width) {
       // A group of pixels whose taps are cut off by the border in the same way.
@@ -80,25 +84,29 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x,
       if (bias_gradient != nullptr)
         dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, panels, bias_gradient});
       const std::size_t taps_at_once = in_a_row ? std::max<std::size_t>(taps.size(), 1) : 1;
-      for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row)
-        for (std::size_t tap = taps.begin; tap < taps.end; tap += taps_at_once) {
-          const std::size_t input_row =
-              row * s.stride_height + tap_row * s.dilation_height - s.pad_top;
-          std::array<Segment<T>, 8> segments;
-          for (std::size_t i = 0; i < pixels; ++i) {
-            const std::size_t input_column =
-                (column + i) * s.stride_width + tap * s.dilation_width - s.pad_left;
-            segments[i] = {x + (input_row * s.width + input_column) * channels * s.batch,
-                           scratch + i * s.batch * panels.step, s.batch};
+      for (std::size_t tap_plane = tap_planes.begin; tap_plane < tap_planes.end; ++tap_plane)
+        for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row)
+          for (std::size_t tap = taps.begin; tap < taps.end; tap += taps_at_once) {
+            const std::size_t plane = plane_begin + tap_plane * s.dilation_depth - s.pad_front;
+            const std::size_t input_row =
+                plane * s.height + row_begin + tap_row * s.dilation_height - s.pad_top;
+            std::array<Segment<T>, 8> segments;
+            for (std::size_t i = 0; i < pixels; ++i) {
+              const std::size_t input_column =
+                  (column + i) * s.stride_width + tap * s.dilation_width - s.pad_left;
+              segments[i] = {x + (input_row * s.width + input_column) * channels * s.batch,
+                             scratch + i * s.batch * panels.step, s.batch};
+            }
+            const std::size_t kernel_row = tap_plane * s.kernel_height + tap_row;
+            T* gradient =
+                weight_gradient + (kernel_row * s.kernel_width + tap) * s.channels * filters;
+            dispatch(ProductBlock<T>{{gradient, taps_at_once * s.channels, s.filters, filters},
+                                     segments.data(),
+                                     pixels,
+                                     {.a_row = s.batch, .a = 1, .b = panels},
+                                     {.sums = true},
+                                     {}});
           }
-          T* gradient = weight_gradient + (tap_row * s.kernel_width + tap) * s.channels * filters;
-          dispatch(ProductBlock<T>{{gradient, taps_at_once * s.channels, s.filters, filters},
-                                   segments.data(),
-                                   pixels,
-                                   {.a_row = s.batch, .a = 1, .b = panels},
-                                   {.sums = true},
-                                   {}});
-        }
       column += pixels;
     }
   }

@@ -7,6 +7,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/column_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/other_weights.hpp"
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/transpose.hpp"
 
@@ -33,10 +34,22 @@ struct DenseSize {
   return transposed_size(units, stride);
 }
 
-/// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]). bias may be null: zero.
+/// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]). bias may be null: zero. Of
+/// weights of another format, too.
 template <class T>
 void dense_forward(const DenseSize& size, const T* x, const T* weights, const T* bias, T* y,
                    Finish<T> finish = {}) {
+  if (other_weights<T>.holds(weights))
+    return other_weights<T>.multiply({size.inputs,
+                                      size.units,
+                                      size.stride,
+                                      x,
+                                      {1, size.stride},
+                                      weights,
+                                      bias,
+                                      y,
+                                      {1, size.stride},
+                                      finish});
   multiply<T>({y, size.units, size.stride, size.stride}, weights, x, size.inputs,
               {.a_row = 1, .a = size.units, .b = {size.stride}}, bias, finish);
 }

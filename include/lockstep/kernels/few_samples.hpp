@@ -8,6 +8,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/convolution_size.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/other_weights.hpp"
 #include "lockstep/kernels/product_layout.hpp"
 #include "lockstep/kernels/vector.hpp"
 
@@ -139,6 +140,23 @@ struct DenseOfFew {
   }
 };
 
+/// The same, also of weights of another format.
+template <class T>
+void few_forward(const DenseOfFew<T>& d) {
+  if (other_weights<T>.holds(d.weights))
+    return other_weights<T>.multiply({d.inputs,
+                                      d.units,
+                                      d.samples,
+                                      d.x,
+                                      {d.inputs, 1},
+                                      d.weights,
+                                      d.bias,
+                                      d.y,
+                                      {d.units, 1},
+                                      d.finish});
+  dispatch(d);
+}
+
 /// y[sample][pixel][filter] = finish(bias[filter] + sum over the kernel's taps and channels of
 /// weights * x), for kernels::dispatch; size.batch is the number of samples. Not where each channel
 /// has its filters. bias may be null: zero.
@@ -157,14 +175,17 @@ struct ConvolutionOfFew {
     const ConvolutionOfFew c = *this;
     const ConvolutionSize& s = c.size;
     for (std::size_t sample = 0; sample < s.batch; ++sample)
-      for (std::size_t row = 0; row < s.out_height; ++row) {
-        const TapLine tap_rows = taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height,
-                                               s.height, s.dilation_height);
+      for (std::size_t row = 0; row < s.out_rows(); ++row) {
+        const TapLine tap_planes = taps_to_input(row / s.out_height, s.stride_depth, s.pad_front,
+                                                 s.kernel_depth, s.depth, s.dilation_depth);
+        const TapLine tap_rows = taps_to_input(row % s.out_height, s.stride_height, s.pad_top,
+                                               s.kernel_height, s.height, s.dilation_height);
         for (std::size_t column = 0; column < s.out_width; ++column) {
           const TapLine taps = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width,
                                              s.width, s.dilation_width);
-          const Place place{(sample * s.out_height + row) * s.out_width + column,
-                            x + sample * s.height * s.width * s.all_channels(), tap_rows, taps};
+          const Place place{(sample * s.out_rows() + row) * s.out_width + column,
+                            x + sample * s.rows() * s.width * s.all_channels(), tap_planes,
+                            tap_rows, taps};
           for (std::size_t group = 0; group < s.groups; ++group) {
             std::size_t filter = 0;
             for (; filter + 4 * n <= s.filters; filter += 4 * n)
@@ -181,7 +202,7 @@ struct ConvolutionOfFew {
   struct Place {
     std::size_t pixel;  ///< of y, counted through all samples
     const T* sample;
-    TapLine tap_rows, taps;
+    TapLine tap_planes, tap_rows, taps;
   };
 
   /// So many vectors of filters, from number `filter` of the group on.
@@ -218,27 +239,31 @@ struct ConvolutionOfFew {
     const bool in_a_row = s.groups == 1 && s.dilation_width == 1;
     const std::size_t tap_runs = in_a_row ? std::min<std::size_t>(at.taps.count, 1) : at.taps.count;
     const std::size_t summands = in_a_row ? at.taps.count * s.channels : s.channels;
-    for (std::size_t i = 0; i < at.tap_rows.count; ++i)
-      for (std::size_t run = 0; run < tap_runs; ++run) {
-        const std::size_t tap = at.tap_rows.tap_at(i) * s.kernel_width + at.taps.tap_at(run);
-        const std::size_t pixel = at.tap_rows.place_at(i) * s.width + at.taps.place_at(run);
-        const T* row = weights + tap * s.channels * filters + first;
-        const T* value = at.sample + pixel * channels + group * s.channels;
-        for (std::size_t left = summands; left > 0;) {
-          const std::size_t piece = std::min(left, inner_block);
-          if (runs == most_runs || pending + piece > inner_block) flush();
-          for (std::size_t k = 0; k < piece; ++k, ++value, row += filters)
+    for (std::size_t p = 0; p < at.tap_planes.count; ++p)
+      for (std::size_t i = 0; i < at.tap_rows.count; ++i)
+        for (std::size_t run = 0; run < tap_runs; ++run) {
+          const std::size_t tap_row =
+              at.tap_planes.tap_at(p) * s.kernel_height + at.tap_rows.tap_at(i);
+          const std::size_t place = at.tap_planes.place_at(p) * s.height + at.tap_rows.place_at(i);
+          const std::size_t tap = tap_row * s.kernel_width + at.taps.tap_at(run);
+          const std::size_t pixel = place * s.width + at.taps.place_at(run);
+          const T* row = weights + tap * s.channels * filters + first;
+          const T* value = at.sample + pixel * channels + group * s.channels;
+          for (std::size_t left = summands; left > 0;) {
+            const std::size_t piece = std::min(left, inner_block);
+            if (runs == most_runs || pending + piece > inner_block) flush();
+            for (std::size_t k = 0; k < piece; ++k, ++value, row += filters)
 #pragma GCC unroll 4
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              V of_filters;
-              detail::load_inside(of_filters, row + v * n, count - v * n, end);
-              accumulate(sums[v], of_filters, *value);
-            }
-          ++runs;
-          pending += piece;
-          left -= piece;
+              for (std::size_t v = 0; v < Vectors; ++v) {
+                V of_filters;
+                detail::load_inside(of_filters, row + v * n, count - v * n, end);
+                accumulate(sums[v], of_filters, *value);
+              }
+            ++runs;
+            pending += piece;
+            left -= piece;
+          }
         }
-      }
     flush();
 #pragma GCC unroll 4
     for (std::size_t v = 0; v < Vectors; ++v) {
@@ -249,6 +274,8 @@ struct ConvolutionOfFew {
 };
 
 LOCKSTEP_KERNEL_INSTANCES(DenseOfFew);
+LOCKSTEP_EXTERN(void few_forward<float>(const DenseOfFew<float>&));
+LOCKSTEP_EXTERN_DOUBLE(void few_forward<double>(const DenseOfFew<double>&));
 LOCKSTEP_KERNEL_INSTANCES(ConvolutionOfFew);
 
 }}}  // namespace lockstep::kernels

@@ -11,7 +11,7 @@
 #include "lockstep/kernels/vector.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-// Two normalisations: Centered is that of LayerNormalization, about the mean; the other one, of
+// Two normalisations: Centered, of LayerNormalization, is about the mean; the other, of
 // RMSNormalization, takes the mean to be zero, and its arrays of means are null. mean and inverse
 // (1 / sqrt(variance + epsilon)) are arrays of [pixels][stride]: one of each for every pixel of
 // every sample. gamma and beta may be null: then they are one and zero.

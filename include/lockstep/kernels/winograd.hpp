@@ -28,9 +28,9 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 /// multiplications, and there are enough channels and filters for the transformations to pay.
 [[nodiscard]] constexpr bool uses_winograd(const ConvolutionSize& s) noexcept {
   const auto once = [](std::size_t a, std::size_t b) { return a == 1 && b == 1; };
-  if (s.kernel_height != 3 || s.kernel_width != 3 || !once(s.stride_height, s.stride_width) ||
-      !once(s.dilation_height, s.dilation_width) || s.groups != 1 || s.pad_top > 2 ||
-      s.pad_left > 2 || s.channels < 16 || s.filters < 16)
+  if (s.is_volume() || s.kernel_height != 3 || s.kernel_width != 3 ||
+      !once(s.stride_height, s.stride_width) || !once(s.dilation_height, s.dilation_width) ||
+      s.groups != 1 || s.pad_top > 2 || s.pad_left > 2 || s.channels < 16 || s.filters < 16)
     return false;
   std::size_t rows = 0, columns = 0;  // of the taps that lie inside
   for (std::size_t row = 0; row < s.out_height; ++row)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -51,6 +52,10 @@ struct MultiHeadAttentionOptions {
 
 namespace detail {
 
+/// How queries and keys are compared: by products of what is made of them by kernels, or as they
+/// are, by Attention and AdditiveAttention.
+enum class AttentionScore { projected, dot, concat, additive };
+
 /// The sizes of one attention, all known at compile time, and the work on them.
 struct AttentionLayout {
   std::size_t heads, key_value_heads, key_dim, value_dim;
@@ -60,6 +65,8 @@ struct AttentionLayout {
   std::size_t window;
   double dropout;
   std::size_t rotary_positions = 0;  ///< of the rotary table; 0: `queries`
+  AttentionScore score = AttentionScore::projected;
+  bool use_scale = false;  ///< of scores that are not `projected`
 
   [[nodiscard]] constexpr std::size_t queries_of_heads() const { return heads * key_dim; }
   [[nodiscard]] constexpr std::size_t keys_of_heads() const { return key_value_heads * key_dim; }
@@ -92,10 +99,11 @@ struct AttentionLayout {
       const std::size_t seen = causal ? std::min(query + 1, keys) : keys;
       pairs += window == 0 ? seen : std::min(seen, window);
     }
-    return {queries * query_width * queries_of_heads() +
-                keys * value_width * (keys_of_heads() + values_of_heads()),
+    const std::uint64_t projects = score == AttentionScore::projected ? 1 : 0;
+    return {projects * (queries * query_width * queries_of_heads() +
+                        keys * value_width * (keys_of_heads() + values_of_heads())),
             pairs * (queries_of_heads() + outputs_of_heads()),
-            queries * outputs_of_heads() * output_width};
+            projects * queries * outputs_of_heads() * output_width};
   }
   [[nodiscard]] constexpr Flop flop() const {
     const auto [inputs, pairs, output] = multiply_adds();
@@ -111,10 +119,11 @@ struct AttentionLayout {
   /// A place in the scratch for each array; `end` is its size.
   struct Places {
     std::size_t q, k, v, o, kept, query_mask, key_mask, flags, end;
+    std::size_t packed;  ///< where those end for which 16 bits do: all but masks and known sums
   };
   /// The same in the temporary memory.
   struct TemporaryPlaces {
-    std::size_t output_gradient, transposed, work, end;
+    std::size_t output_gradient, transposed, work, scores, end;
   };
   [[nodiscard]] constexpr Places places(std::size_t samples) const {
     const kernels::AttentionSize s = size(samples);
@@ -133,6 +142,7 @@ struct AttentionLayout {
     take(p.key_mask, s.key_stride);
     take(p.flags, 2);
     p.end = next;
+    p.packed = kernels::attention_keeps_probabilities(s) ? p.query_mask : p.kept;
     return p;
   }
   [[nodiscard]] constexpr TemporaryPlaces temporary_places(std::size_t samples) const {
@@ -141,10 +151,15 @@ struct AttentionLayout {
     const std::size_t transposed = padded_batch(std::max(
         {kernels::dense_scratch(std::max(queries_of_heads(), output_width), s.query_stride),
          kernels::dense_scratch(std::max(keys_of_heads(), values_of_heads()), s.key_stride)}));
+    const std::size_t work = output_gradient + transposed;
+    const std::size_t scores = work + padded_batch(kernels::attention_work(s));
+    // Weights, their gradients, that of the scale.
+    const bool is_sum = score == AttentionScore::concat || score == AttentionScore::additive;
     return {.output_gradient = 0,
             .transposed = output_gradient,
-            .work = output_gradient + transposed,
-            .end = output_gradient + transposed + padded_batch(kernels::attention_work(s))};
+            .work = work,
+            .scores = scores,
+            .end = scores + (is_sum ? padded_batch(2 * key_dim + 1) : 0)};
   }
 };
 
@@ -174,7 +189,8 @@ consteval auto attention_variables(const AttentionLayout& l) {
       key_fans{l.value_width, l.keys_of_heads()}, value_fans{l.value_width, l.values_of_heads()},
       output_fans{l.outputs_of_heads(), l.output_width};
   const auto kernel = [](const Variable& variable) {
-    return variable.with(Options.kernel_regularizer, Options.kernel_constraint);
+    return variable.with(Options.kernel_regularizer, Options.kernel_constraint)
+        .for_products(variable.fans.out);
   };
   const auto bias = [](const Variable& variable) {
     return variable.with(Options.bias_regularizer, Options.bias_constraint);
@@ -210,6 +226,23 @@ consteval auto attention_variables(const AttentionLayout& l) {
     return std::array{query, key, value, output};
 }
 
+/// Of Attention and AdditiveAttention, under Keras's names.
+template <AttentionScore Score, bool UseScale>
+consteval auto score_variables(std::size_t width) {
+  const Variable scale = Score == AttentionScore::additive
+                             ? Variable{"scale", {width}, glorot_uniform, {width, width}}
+                             : Variable{"scale", {}, ones};
+  const Variable weight{"concat_score_weight", {}, ones};
+  if constexpr (Score == AttentionScore::concat && UseScale)
+    return std::array{scale, weight};
+  else if constexpr (Score == AttentionScore::concat)
+    return std::array{weight};
+  else if constexpr (UseScale)
+    return std::array{scale};
+  else
+    return std::array<Variable, 0>{};
+}
+
 /// Narrow factors of the kernels of query and value: see LoRA.
 template <class T>
 struct AttentionFactors {
@@ -237,7 +270,8 @@ class AttentionWork {
         scratch_(scratch.data()),
         output_gradient_(temporary.data() + layout.temporary_places(samples).output_gradient),
         transposed_(temporary.data() + layout.temporary_places(samples).transposed),
-        work_(temporary.data() + layout.temporary_places(samples).work) {}
+        work_(temporary.data() + layout.temporary_places(samples).work),
+        scores_(temporary.data() + layout.temporary_places(samples).scores) {}
 
   /// Masks may be null, and are kept for backward.
   void forward(const T* x, const T* m, const T* query_mask, const T* key_mask, T* y) const {
@@ -250,7 +284,7 @@ class AttentionWork {
     T* const o = at(places_.o);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
       kernels::attention_forward<T>(size_, at(places_.q), at(places_.k), at(places_.v), masks(),
-                                    dropout, o, at(places_.kept), work_);
+                                    dropout, o, at(places_.kept), work_, scores());
     });
     clear_padding(o, layout_.outputs_of_heads(), size_.samples * size_.queries, size_.query_stride);
     project(output, layout_.outputs_of_heads(), size_.query_stride, o, y);
@@ -266,8 +300,9 @@ class AttentionWork {
     input_gradient(output, layout_.outputs_of_heads(), size_.query_stride, dy, d_output, false);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
       kernels::attention_backward<T>(size_, {q, k, v, o, d_output, q, k, v}, masks(), dropout,
-                                     at(places_.kept), work_);
+                                     at(places_.kept), work_, scores());
     });
+    score_gradients(x, q, gradients);
     rotate(true);
     clear_padding(q, layout_.queries_of_heads(), size_.samples * size_.queries, size_.query_stride);
     clear_padding(k, layout_.keys_of_heads(), size_.samples * size_.keys, size_.key_stride);
@@ -302,7 +337,52 @@ class AttentionWork {
     return layout_.use_bias ? slices[2 * p + 1].data() : nullptr;
   }
 
+  /// Keras's dot products are not divided by sqrt(width), as the kernel's are.
+  [[nodiscard]] T query_factor() const {
+    if (layout_.score != AttentionScore::dot) return T(1);
+    return std::sqrt(static_cast<T>(layout_.key_dim)) * (layout_.use_scale ? weights_[0][0] : T(1));
+  }
+  /// Of scores that are sums.
+  [[nodiscard]] kernels::AttentionScores<T> scores() const {
+    const std::size_t width = layout_.key_dim;
+    if (layout_.score == AttentionScore::projected || layout_.score == AttentionScore::dot)
+      return {};
+    const bool is_additive = layout_.score == AttentionScore::additive;
+    std::fill_n(scores_, 2 * width + 1, T(0));
+    if (is_additive && layout_.use_scale)
+      std::copy_n(weights_[0].data(), width, scores_);
+    else
+      std::fill_n(scores_, width, is_additive ? T(1) : weights_[layout_.use_scale ? 1 : 0][0]);
+    return {.weights = scores_,
+            .scale = !is_additive && layout_.use_scale ? weights_[0][0] : T(1),
+            .weight_gradients = scores_ + width,
+            .scale_gradient = scores_ + 2 * width};
+  }
+  /// dq: of the queries as the kernel has had them.
+  void score_gradients(const T* x, const T* dq, Slices<T> gradients) const {
+    if (layout_.score == AttentionScore::projected || gradients.empty()) return;
+    const std::size_t width = layout_.key_dim;
+    const T* const of_weights = scores_ + width;
+    if (layout_.score == AttentionScore::concat)
+      gradients[layout_.use_scale ? 1 : 0][0] =
+          std::accumulate(of_weights, of_weights + width, T(0));
+    if (!layout_.use_scale) return;
+    if (layout_.score == AttentionScore::additive) {
+      std::copy_n(of_weights, width, gradients[0].data());
+    } else if (layout_.score == AttentionScore::concat) {
+      gradients[0][0] = scores_[2 * width];
+    } else {
+      double sum = 0;
+      for (std::size_t f = 0; f < width; ++f)
+        for (std::size_t row = 0; row < size_.samples * size_.queries; ++row)
+          sum += static_cast<double>(x[f * size_.query_stride + row]) *
+                 static_cast<double>(dq[f * size_.query_stride + row]);
+      gradients[0][0] = static_cast<T>(sum * std::sqrt(static_cast<double>(width)));
+    }
+  }
+
   void project(Projection p, std::size_t inputs, std::size_t stride, const T* x, T* y) const {
+    if (layout_.score != AttentionScore::projected) return hand_on(p, inputs * stride, x, y, false);
     kernels::dense_forward<T>({inputs, units(p), stride}, x, kernel(p, weights_), bias(p, weights_),
                               y);
     if (has_factors(p)) factors(p, inputs, stride).forward(x, y);
@@ -330,15 +410,23 @@ class AttentionWork {
   }
   void weight_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
                         const T* dy, Slices<T> gradients) const {
-    if (gradients.empty()) return;
+    if (gradients.empty() || layout_.score != AttentionScore::projected) return;
     const kernels::DenseSize size{inputs, units(p), stride};
     kernels::dense_bias_gradient<T>(size, {dy, dy}, bias(p, gradients), transposed_);
     kernels::dense_weight_gradient<T>(size, x, transposed_, kernel(p, gradients));
   }
   void input_gradient(Projection p, std::size_t inputs, std::size_t stride, const T* dy, T* dx,
                       bool adds) const {
+    if (layout_.score != AttentionScore::projected)
+      return hand_on(p, inputs * stride, dy, dx, adds);
     kernels::dense_input_gradient<T>({inputs, units(p), stride}, kernel(p, weights_), dy, dx, {},
                                      adds);
+  }
+
+  /// Where nothing is projected, in both directions.
+  void hand_on(Projection p, std::size_t count, const T* from, T* to, bool adds) const {
+    const T factor = p == query ? query_factor() : T(1);
+    for (std::size_t i = 0; i < count; ++i) to[i] = factor * from[i] + (adds ? to[i] : T(0));
   }
 
   /// q and k, or with `back` their gradients.
@@ -390,7 +478,7 @@ class AttentionWork {
   const T* rotary_;
   const AttentionFactors<T>* factors_;
   T* scratch_;
-  T *output_gradient_, *transposed_, *work_;  // temporary
+  T *output_gradient_, *transposed_, *work_, *scores_;  // temporary
 };
 
 LOCKSTEP_EXTERN(class AttentionWork<float>);
@@ -476,6 +564,11 @@ struct MultiHeadAttention {
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return layout<In>().places(samples).end;
+  }
+  /// Of scratch, the first elements, for which 16 bits do where a policy says so.
+  template <class In>
+  static constexpr std::size_t packed_scratch(std::size_t samples) {
+    return layout<In>().places(samples).packed;
   }
   template <class In>
   static constexpr std::size_t temporary(std::size_t samples) {

@@ -76,7 +76,7 @@ constexpr kernels::ConvolutionSize convolution_size(std::size_t groups, std::siz
 }
 
 [[nodiscard]] constexpr Flop convolution_flop(const kernels::ConvolutionSize& s) {
-  return product_flop(s.out_height * s.out_width * s.weights());
+  return product_flop(s.out_rows() * s.out_width * s.weights());
 }
 
 /// Filters in groups.
@@ -114,8 +114,8 @@ struct DepthwiseConvolution {
   }
 };
 
-/// A layer of `Geometry` (GroupedConvolution, DepthwiseConvolution) whose variables are a kernel
-/// and perhaps a bias: y = Activation(x convolved with the kernel + bias).
+/// A layer of `Geometry` (GroupedConvolution, DepthwiseConvolution, VolumeConvolution) whose
+/// variables are a kernel and perhaps a bias: y = Activation(x convolved with the kernel + bias).
 template <class Geometry, class Activation, bool UseBias>
 struct ConvolutionLayer : Geometry {
  private:
@@ -200,7 +200,7 @@ struct ConvolutionLayer : Geometry {
 
  private:
   static constexpr std::size_t outputs(const kernels::ConvolutionSize& size) {
-    return size.out_height * size.out_width * size.all_filters() * size.batch;
+    return size.out_rows() * size.out_width * size.all_filters() * size.batch;
   }
 
   /// Kept for backward, if the activation needs it.

@@ -67,8 +67,9 @@ struct Dense {
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
-      Variable{"kernel", {In::size, Units}, Options.kernel_initializer, Fans{In::size, Units}}.with(
-          Options.kernel_regularizer, Options.kernel_constraint),
+      Variable{"kernel", {In::size, Units}, Options.kernel_initializer, Fans{In::size, Units}}
+          .with(Options.kernel_regularizer, Options.kernel_constraint)
+          .for_products(Units),
       Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}}.with(
           Options.bias_regularizer, Options.bias_constraint));
 
@@ -80,6 +81,11 @@ struct Dense {
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
     return detail::slope_size<Activation>(Units * stride);
+  }
+  /// Of scratch, the first elements, for which 16 bits do where a policy says so.
+  template <class In>
+  static constexpr std::size_t packed_scratch(std::size_t stride) {
+    return scratch<In>(stride);
   }
   /// The gradient of the output, transposed.
   template <class In>
@@ -99,14 +105,14 @@ struct Dense {
 
   template <class In, class T>
   static void forward_few(const FewSamplesPass<T>& pass) {
-    kernels::dispatch(kernels::DenseOfFew<T>{pass.samples,
-                                             In::size,
-                                             Units,
-                                             pass.x,
-                                             pass.weights[0].data(),
-                                             detail::bias<Options.use_bias>(pass.weights),
-                                             pass.y,
-                                             {detail::fused_minimum<Activation, T>()}});
+    kernels::few_forward<T>({pass.samples,
+                             In::size,
+                             Units,
+                             pass.x,
+                             pass.weights[0].data(),
+                             detail::bias<Options.use_bias>(pass.weights),
+                             pass.y,
+                             {detail::fused_minimum<Activation, T>()}});
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activate<Activation, T>(Units * pass.samples, pass.y, pass.y, pass.scratch);
   }

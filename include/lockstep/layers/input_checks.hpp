@@ -14,6 +14,8 @@ inline constexpr bool is_flat = In::rank == 1;
 template <std::size_t Position, class In>
 inline constexpr bool is_image = In::rank == 3 && !is_sequence<In>;
 template <std::size_t Position, class In>
+inline constexpr bool is_volume = In::rank == 4 && !is_sequence<In>;
+template <std::size_t Position, class In>
 inline constexpr bool is_sequence_at = is_sequence<In>;
 template <std::size_t Position, class In>
 inline constexpr bool holds_ids = In::rank == 1 && !is_sequence<In>;
@@ -24,8 +26,11 @@ inline constexpr bool has_at_most_positions = positions_of<In> <= Positions;
 template <std::size_t Position, class In, class Wanted>
 inline constexpr bool has_size_of = In::size == Wanted::size;
 template <std::size_t Position, class In, class Kernel>
-inline constexpr bool has_room_for =
-    In::extents[0] >= Kernel::extents[0] && In::extents[1] >= Kernel::extents[1];
+inline constexpr bool has_room_for = [] {
+  bool fits = true;
+  for (std::size_t d = 0; d < Kernel::rank; ++d) fits &= In::extents[d] >= Kernel::extents[d];
+  return fits;
+}();
 template <std::size_t Position, class In, std::size_t Groups>
 inline constexpr bool has_channel_groups = In::extents[In::rank - 1] % Groups == 0;
 
@@ -41,6 +46,10 @@ concept FlatInput = detail::is_flat<Position, In>;
 /// Height, width and channels.
 template <std::size_t Position, class In>
 concept ImageInput = detail::is_image<Position, In>;
+
+/// Depth, height, width and channels.
+template <std::size_t Position, class In>
+concept VolumeInput = detail::is_volume<Position, In>;
 
 /// A Sequence.
 template <std::size_t Position, class In>
@@ -62,7 +71,7 @@ concept SequenceOfAtMost = detail::has_at_most_positions<Position, In, Positions
 template <std::size_t Position, class In, class Wanted>
 concept InputOfSize = detail::has_size_of<Position, In, Wanted>;
 
-/// Height and width at least those of Kernel, a Shape.
+/// First extents (height and width, say) at least those of Kernel, a Shape.
 template <std::size_t Position, class In, class Kernel>
 concept InputWithRoomFor = detail::has_room_for<Position, In, Kernel>;
 

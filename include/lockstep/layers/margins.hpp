@@ -1,4 +1,5 @@
-// Margins around images, and at the ends of sequences: zeros are put there, or they are cut off.
+// Margins around images and volumes, and at the ends of sequences: zeros are put there, or they are
+// cut off.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,22 @@ struct Margins2D {
       : Margins2D(rows, rows, columns, columns) {}
   constexpr Margins2D(std::size_t above, std::size_t below, std::size_t before, std::size_t after)
       : top(above), bottom(below), left(before), right(after) {}
+};
+
+/// Planes, rows and columns around a volume: `2` on all sides, `{1, 2, 3}` before and behind, above
+/// and below, left and right, or each by itself.
+struct Margins3D {
+  std::size_t front = 0, back = 0;
+  Margins2D plane;
+
+  constexpr Margins3D() = default;
+  template <std::integral I>
+  constexpr Margins3D(I all) : front(static_cast<std::size_t>(all)), back(front), plane(all) {}
+  constexpr Margins3D(std::size_t planes, std::size_t rows, std::size_t columns)
+      : front(planes), back(planes), plane(rows, columns) {}
+  constexpr Margins3D(std::size_t before, std::size_t behind, std::size_t above, std::size_t below,
+                      std::size_t left, std::size_t right)
+      : front(before), back(behind), plane(above, below, left, right) {}
 };
 
 namespace detail {
@@ -241,6 +258,77 @@ struct Cropping2D {
   static void backward(const BackwardPass<T>& pass) {
     const T* const dy = pass.dy.data();
     detail::Framed<Output<In>, In, Margins>::put(dy, pass.dx.data(), pass.dy.stride());
+  }
+};
+
+namespace detail {
+
+template <class In, Margins3D Margins>
+constexpr auto volume_padding_output() {
+  if constexpr (VolumeInput<0, In>)
+    return Shape<In::extents[0] + Margins.front + Margins.back,
+                 In::extents[1] + Margins.plane.top + Margins.plane.bottom,
+                 In::extents[2] + Margins.plane.left + Margins.plane.right, In::extents[3]>{};
+  else
+    return Shape<1, 1, 1, 1>{};  // (the message of check() says enough)
+}
+
+/// Large is a volume with Margins around one of shape Small.
+template <class Small, class Large, Margins3D Margins>
+struct FramedVolume {
+  template <class S>
+  using Plane = Shape<S::extents[1], S::extents[2], S::extents[3]>;
+  using Framed = detail::Framed<Plane<Small>, Plane<Large>, Margins.plane>;
+
+  template <class T>
+  static void put(const T* small, T* large, std::size_t stride) {
+    const std::size_t plane = Plane<Large>::size * stride;
+    T* to = std::fill_n(large, Margins.front * plane, T(0));
+    for (std::size_t i = 0; i < Small::extents[0]; ++i, to += plane)
+      Framed::put(small + i * Plane<Small>::size * stride, to, stride);
+    std::fill_n(to, Margins.back * plane, T(0));
+  }
+  template <class T>
+  static void take(const T* large, T* small, std::size_t stride) {
+    for (std::size_t i = 0; i < Small::extents[0]; ++i)
+      Framed::take(large + (Margins.front + i) * Plane<Large>::size * stride,
+                   small + i * Plane<Small>::size * stride, stride);
+  }
+};
+
+}  // namespace detail
+
+/// Puts zeros around samples of shape Shape<depth, height, width, channels>: `ZeroPadding3D<1>`,
+/// `ZeroPadding3D<Margins3D{0, 1, 1}>`.
+/// Use: `ZeroPadding3D<1>`: Shape<8, 28, 28, 1> -> Shape<10, 30, 30, 1>.
+template <Margins3D Margins = 1>
+struct ZeroPadding3D {
+  static constexpr std::string_view name = "zero_padding3d";
+  static constexpr std::string_view class_name = "ZeroPadding3D";
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(VolumeInput<Position, In>,
+                  "lockstep: ZeroPadding3D needs an input of depth x height x width x channels, "
+                  "and its input is no such volume: put ls::Reshape<depth, height, width, "
+                  "channels> before it");
+    return true;
+  }
+
+  template <class In>
+  using Output = decltype(detail::volume_padding_output<In, Margins>());
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    detail::FramedVolume<In, Output<In>, Margins>::put(pass.x.data(), pass.y.data(),
+                                                       pass.x.stride());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    const T* const dy = pass.dy.data();
+    detail::FramedVolume<In, Output<In>, Margins>::take(dy, pass.dx.data(), pass.dy.stride());
   }
 };
 

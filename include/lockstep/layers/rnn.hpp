@@ -185,7 +185,7 @@ struct LSTMOptions {
 namespace detail {
 
 /// The bias initialiser of the options, with ones for the second of four gates.
-template <LSTMOptions Options>
+template <auto Options>
 inline constexpr InitializerMethod forget_bias{
     .fill =
         [](RandomStream& random, const InitialArray& array, InitializerNumbers) {

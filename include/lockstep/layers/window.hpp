@@ -26,6 +26,29 @@ struct Extent2D {
   friend constexpr bool operator==(const Extent2D&, const Extent2D&) = default;
 };
 
+/// An extent for all three dimensions of a volume (`3`) or for each (`Extent3D{3, 5, 5}`: depth,
+/// height, width), as a template argument.
+struct Extent3D {
+  std::size_t depth = 1;
+  std::size_t height = 1;
+  std::size_t width = 1;
+
+  constexpr Extent3D() = default;
+  template <std::integral I>
+  constexpr Extent3D(I all) : Extent3D(all, all, all) {}
+  template <std::integral D, std::integral H, std::integral W>
+  constexpr Extent3D(D d, H h, W w)
+      : depth(static_cast<std::size_t>(d)),
+        height(static_cast<std::size_t>(h)),
+        width(static_cast<std::size_t>(w)) {}
+
+  /// Those of a plane.
+  [[nodiscard]] constexpr Extent2D plane() const noexcept { return {height, width}; }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return depth * height * width; }
+
+  friend constexpr bool operator==(const Extent3D&, const Extent3D&) = default;
+};
+
 /// valid: the window stays inside the image. same: there are ceil(extent / stride) positions, and
 /// what lies outside the image counts as zero; half of it lies before the image, the odd one after
 /// it (TensorFlow's rule). causal, for sequences alone: as same, but all of it lies before.
@@ -34,6 +57,11 @@ enum class Padding { valid, same, causal };
 /// The extent of a kernel whose taps lie `dilation` apart, the gaps included.
 [[nodiscard]] constexpr Extent2D dilated(Extent2D kernel, Extent2D dilation) noexcept {
   return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
+}
+
+[[nodiscard]] constexpr Extent3D dilated(Extent3D kernel, Extent3D dilation) noexcept {
+  const Extent2D plane = dilated(kernel.plane(), dilation.plane());
+  return {(kernel.depth - 1) * dilation.depth + 1, plane.height, plane.width};
 }
 
 /// Number of positions of a window along one dimension.
@@ -54,6 +82,21 @@ enum class Padding { valid, same, causal };
 }
 
 namespace detail {
+
+/// What windows over volumes give: Shape<depth, height, width, Channels>. (Of ones where the input
+/// is none that the layer takes: the message of check() says enough.)
+template <class In, Extent3D Window, Extent3D Stride, Padding How, std::size_t Channels>
+constexpr auto volume_of_windows() {
+  if constexpr (!VolumeInput<0, In>)
+    return Shape<1, 1, 1, Channels>{};
+  else if constexpr (How == Padding::same ||
+                     InputWithRoomFor<0, In, Shape<Window.depth, Window.height, Window.width>>)
+    return Shape<window_outputs(In::extents[0], Window.depth, Stride.depth, How),
+                 window_outputs(In::extents[1], Window.height, Stride.height, How),
+                 window_outputs(In::extents[2], Window.width, Stride.width, How), Channels>{};
+  else
+    return Shape<1, 1, 1, Channels>{};
+}
 
 /// A window over `Extent` positions, whose places are `Stride` apart. (Where it does not fit, there
 /// is one place: the message of check() says enough.)

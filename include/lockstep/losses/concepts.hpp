@@ -71,9 +71,11 @@ template <class L>
 ///     where a model ends linearly; or `loss.has_probabilities()`.
 ///  7. `L::target_advice` converts to std::string_view: what to do if the data have another number
 ///     of target values per row. It ends the error's message.
-///  7. `loss.ignore(targets, weights)`: sets to 0 the weights (std::span<T> of the rows) of those
+///  8. `loss.ignore(targets, weights)`: sets to 0 the weights (std::span<T> of the rows) of those
 ///     rows that do not count, and returns whether there may be any. Their losses and gradients are
 ///     not used; compute takes their targets all the same.
+///  9. `L::has_steps`: the outputs of a row are steps, Shape<steps, classes>, and its targets as
+///     many. Of other losses, `target_size` is asked for flat shapes, too.
 ///
 /// The replicas of a process call one loss at the same time.
 template <class L, class Out, class T = float>

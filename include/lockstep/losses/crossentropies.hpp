@@ -248,10 +248,20 @@ struct BinaryFocalCrossentropy {
   template <class Out>
   static constexpr std::size_t target_size = Out::size;
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return describe(name, {{"apply_class_balancing", apply_class_balancing},
+                           {"alpha", alpha},
+                           {"gamma", gamma},
+                           {"from_logits", from_logits},
+                           {"label_smoothing", label_smoothing}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    if (!(alpha >= 0 && alpha <= 1 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
+      throw ConfigurationError(
+          description() + ": expected alpha and label_smoothing in [0, 1] and gamma of at least 0");
+  }
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
@@ -259,22 +269,19 @@ struct BinaryFocalCrossentropy {
                std::span<double> losses, TensorView<T> gradient) const;
 
  private:
-  [[nodiscard]] detail::LossTerm of_probability(double p, double target) const;
+  [[nodiscard]] detail::LossTerm of_probability(double p, double target) const {
+    constexpr double low = 1e-7, high = 1 - 1e-7;
+    const double q = std::clamp(p, low, high);
+    const double entropy = -target * std::log(q) - (1 - target) * std::log(1 - q);
+    const double entropy_slope = p >= low && p <= high ? (q - target) / (q * (1 - q)) : 0.0;
+    const double wrong = 1 - (target * p + (1 - target) * (1 - p));
+    const double focus = std::pow(wrong, gamma);
+    const double focus_slope =
+        gamma > 0 && wrong > 0 ? gamma * focus / wrong * (1 - 2 * target) : 0.0;
+    const double weight = apply_class_balancing ? target * alpha + (1 - target) * (1 - alpha) : 1.0;
+    return {weight * focus * entropy, weight * (focus * entropy_slope + focus_slope * entropy)};
+  }
 };
-
-inline std::string BinaryFocalCrossentropy::description() const {
-  return describe(name, {{"apply_class_balancing", apply_class_balancing},
-                         {"alpha", alpha},
-                         {"gamma", gamma},
-                         {"from_logits", from_logits},
-                         {"label_smoothing", label_smoothing}});
-}
-
-inline void BinaryFocalCrossentropy::validate() const {
-  if (!(alpha >= 0 && alpha <= 1 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
-    throw ConfigurationError(
-        description() + ": expected alpha and label_smoothing in [0, 1] and gamma of at least 0");
-}
 
 template <class T>
 void BinaryFocalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
@@ -286,19 +293,6 @@ void BinaryFocalCrossentropy::compute(TensorView<const T> predictions, TensorVie
     const detail::LossTerm term = of_probability(p, target);
     return detail::LossTerm{term.value, term.slope * p * (1 - p)};
   });
-}
-
-inline detail::LossTerm BinaryFocalCrossentropy::of_probability(double p, double target) const {
-  constexpr double low = 1e-7, high = 1 - 1e-7;
-  const double q = std::clamp(p, low, high);
-  const double entropy = -target * std::log(q) - (1 - target) * std::log(1 - q);
-  const double entropy_slope = p >= low && p <= high ? (q - target) / (q * (1 - q)) : 0.0;
-  const double wrong = 1 - (target * p + (1 - target) * (1 - p));
-  const double focus = std::pow(wrong, gamma);
-  const double focus_slope =
-      gamma > 0 && wrong > 0 ? gamma * focus / wrong * (1 - 2 * target) : 0.0;
-  const double weight = apply_class_balancing ? target * alpha + (1 - target) * (1 - alpha) : 1.0;
-  return {weight * focus * entropy, weight * (focus * entropy_slope + focus_slope * entropy)};
 }
 
 /// -alpha sum_i (1 - q_i)^gamma s_i log q_i for targets y that are distributions over n classes
@@ -318,10 +312,19 @@ struct CategoricalFocalCrossentropy {
   template <class Out>
   static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return describe(name, {{"alpha", alpha},
+                           {"gamma", gamma},
+                           {"from_logits", from_logits},
+                           {"label_smoothing", label_smoothing}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    if (!(alpha >= 0 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
+      throw ConfigurationError(
+          description() + ": expected alpha and gamma of at least 0 and label_smoothing in [0, 1]");
+  }
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
@@ -339,22 +342,17 @@ struct CategoricalFocalCrossentropy {
 
   template <class T>
   [[nodiscard]] Scale scale_of(TensorView<const T> predictions, std::size_t row) const;
-  [[nodiscard]] double share(double score, const Scale& scale) const;
-  [[nodiscard]] Term term(double q, double target) const;
+  [[nodiscard]] double share(double score, const Scale& scale) const {
+    return (from_logits ? std::exp(score - scale.largest) : score) / scale.sum;
+  }
+  [[nodiscard]] Term term(double q, double target) const {
+    constexpr double low = 1e-7, high = 1 - 1e-7;
+    const double clipped = std::clamp(q, low, high), wrong = 1 - clipped;
+    const double entropy = -target * std::log(clipped), focus = alpha * std::pow(wrong, gamma);
+    const double slope = -focus * target / clipped - gamma * focus / wrong * entropy;
+    return {focus * entropy, q >= low && q <= high ? slope : 0.0};
+  }
 };
-
-inline std::string CategoricalFocalCrossentropy::description() const {
-  return describe(name, {{"alpha", alpha},
-                         {"gamma", gamma},
-                         {"from_logits", from_logits},
-                         {"label_smoothing", label_smoothing}});
-}
-
-inline void CategoricalFocalCrossentropy::validate() const {
-  if (!(alpha >= 0 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
-    throw ConfigurationError(
-        description() + ": expected alpha and gamma of at least 0 and label_smoothing in [0, 1]");
-}
 
 template <class T>
 void CategoricalFocalCrossentropy::compute(TensorView<const T> predictions,
@@ -397,18 +395,6 @@ auto CategoricalFocalCrossentropy::scale_of(TensorView<const T> predictions, std
     scale.sum += from_logits ? std::exp(score - scale.largest) : score;
   }
   return scale;
-}
-
-inline double CategoricalFocalCrossentropy::share(double score, const Scale& scale) const {
-  return (from_logits ? std::exp(score - scale.largest) : score) / scale.sum;
-}
-
-inline auto CategoricalFocalCrossentropy::term(double q, double target) const -> Term {
-  constexpr double low = 1e-7, high = 1 - 1e-7;
-  const double clipped = std::clamp(q, low, high), wrong = 1 - clipped;
-  const double entropy = -target * std::log(clipped), focus = alpha * std::pow(wrong, gamma);
-  const double slope = -focus * target / clipped - gamma * focus / wrong * entropy;
-  return {focus * entropy, q >= low && q <= high ? slope : 0.0};
 }
 
 }}  // namespace lockstep

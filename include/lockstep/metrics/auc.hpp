@@ -51,12 +51,40 @@ struct AUC {
   /// For each threshold: the positives above it and not above the next, and the negatives. With
   /// multi_label, one output after the other. Throws ConfigurationError for label_weights of
   /// another number.
-  [[nodiscard]] std::size_t state_size(std::size_t outputs) const;
+  [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
+    if (!label_weights.empty() && label_weights.size() != outputs)
+      throw ConfigurationError(
+          concat({name, ": there are ", label_weights.size(), " label_weights for ", outputs,
+                  " outputs; expected as many"}));
+    return 2 * count() * (multi_label ? outputs : 1);
+  }
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    constexpr std::string_view curves[] = {"roc", "pr", "prgain"};
+    constexpr std::string_view methods[] = {"interpolation", "minoring", "majoring"};
+    return detail::describe_metric(
+        "auc",
+        {{"num_thresholds", static_cast<std::int64_t>(count()), std::int64_t{200}},
+         {"curve", std::string(curves[static_cast<std::size_t>(curve)]), std::string("roc")},
+         {"summation_method", std::string(methods[static_cast<std::size_t>(summation_method)]),
+          std::string("interpolation")},
+         {"thresholds", list_text(thresholds), std::string()},
+         {"multi_label", multi_label, false},
+         {"label_weights", list_text(label_weights), std::string()},
+         {"from_logits", from_logits, false}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    if (num_thresholds < 2 || num_thresholds > 1'000'000)
+      throw ConfigurationError(
+          concat({name, ": num_thresholds must be in [2, 1000000], got ", num_thresholds}));
+    for (std::size_t i = 0; i < thresholds.size(); ++i)
+      if (!(thresholds[i] >= 0 && thresholds[i] <= 1) ||
+          (i > 0 && thresholds[i] <= thresholds[i - 1]))
+        throw ConfigurationError(
+            concat({name, ": thresholds must ascend between 0 and 1, got ", thresholds[i]}));
+  }
 
   /// Throws DataError when the widths of predictions and targets do not fit, and for a prediction
   /// that is no probability.
@@ -64,21 +92,71 @@ struct AUC {
   void update(TensorView<const T> predictions, TensorView<const T> targets,
               std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    const std::size_t size = 2 * count();
+    double sum = 0, all = 0;
+    for (std::size_t label = 0; label < state.size() / size; ++label) {
+      const double weight = multi_label && !label_weights.empty() ? label_weights[label] : 1.0;
+      sum += weight * area(state.subspan(label * size, size));
+      all += weight;
+    }
+    return all > 0 ? sum / all : 0.0;
+  }
 
  private:
-  [[nodiscard]] std::size_t count() const;
+  [[nodiscard]] std::size_t count() const {
+    return thresholds.empty() ? num_thresholds : thresholds.size() + 2;
+  }
 
-  [[nodiscard]] static std::string list_text(const std::vector<double>& values);
+  [[nodiscard]] static std::string list_text(const std::vector<double>& values) {
+    std::string text;
+    for (const double value : values) text += concat({text.empty() ? "" : " ", value});
+    return text;
+  }
 
-  [[nodiscard]] std::size_t last_threshold_below(double score) const;
+  [[nodiscard]] std::size_t last_threshold_below(double score) const {
+    const double p = from_logits ? 1 / (1 + std::exp(-score)) : score;
+    if (p < 0 || p > 1) throw_no_probability(p);
+    if (!thresholds.empty()) return place_in_list(p);
+    const double place = std::ceil(p * static_cast<double>(num_thresholds - 1)) - 1;
+    return place > 0 ? static_cast<std::size_t>(place) : 0;  // (0 for NaN)
+  }
 
-  [[noreturn, gnu::cold]] static void throw_no_probability(double p);
-  [[nodiscard]] std::size_t place_in_list(double p) const;
+  [[noreturn, gnu::cold]] static void throw_no_probability(double p) {
+    throw DataError(
+        concat({"AUC: a prediction is ", p,
+                "; expected a probability: end the model with a sigmoid, or set .from_logits"}));
+  }
+  [[nodiscard]] std::size_t place_in_list(double p) const {
+    return static_cast<std::size_t>(std::lower_bound(thresholds.begin(), thresholds.end(), p) -
+                                    thresholds.begin());
+  }
   static double ratio(double a, double b) { return b != 0 ? a / b : 0.0; }
 
   /// Of one label.
-  [[nodiscard]] double area(std::span<const double> sums) const;
+  [[nodiscard]] double area(std::span<const double> sums) const {
+    double positives = 0, negatives = 0;
+    for (std::size_t i = 0; i < count(); ++i) {
+      positives += sums[i];
+      negatives += sums[count() + i];
+    }
+    double total = 0, hits = 0, alarms = 0;  // above the threshold
+    for (std::size_t i = count(); i > 0; --i) {
+      const double more = sums[i - 1], more_alarms = sums[count() + i - 1];
+      if (i < count()) {
+        const Step step{.hits = hits + more,
+                        .alarms = alarms + more_alarms,
+                        .next_hits = hits,
+                        .next_alarms = alarms};
+        total += area_of(step, positives, negatives);
+      }
+      hits += more;
+      alarms += more_alarms;
+    }
+    if (!draws_lines()) return total;
+    return curve == AUCCurve::pr ? ratio(total, positives)
+                                 : ratio(total / 2, positives * negatives);
+  }
 
   /// From one threshold to the next.
   struct Step {
@@ -89,126 +167,36 @@ struct AUC {
   };
 
   /// The two curves whose lines have formulas without quotients of their ends.
-  [[nodiscard]] bool draws_lines() const;
-
-  [[nodiscard]] double area_of(const Step& step, double positives, double negatives) const;
-
-  [[nodiscard]] Point point(double hits, double alarms, double positives, double negatives) const;
-};
-
-inline std::size_t AUC::state_size(std::size_t outputs) const {
-  if (!label_weights.empty() && label_weights.size() != outputs)
-    throw ConfigurationError(
-        concat({name, ": there are ", label_weights.size(), " label_weights for ", outputs,
-                " outputs; expected as many"}));
-  return 2 * count() * (multi_label ? outputs : 1);
-}
-
-inline std::string AUC::description() const {
-  constexpr std::string_view curves[] = {"roc", "pr", "prgain"};
-  constexpr std::string_view methods[] = {"interpolation", "minoring", "majoring"};
-  return detail::describe_metric(
-      "auc", {{"num_thresholds", static_cast<std::int64_t>(count()), std::int64_t{200}},
-              {"curve", std::string(curves[static_cast<std::size_t>(curve)]), std::string("roc")},
-              {"summation_method", std::string(methods[static_cast<std::size_t>(summation_method)]),
-               std::string("interpolation")},
-              {"thresholds", list_text(thresholds), std::string()},
-              {"multi_label", multi_label, false},
-              {"label_weights", list_text(label_weights), std::string()},
-              {"from_logits", from_logits, false}});
-}
-
-inline void AUC::validate() const {
-  if (num_thresholds < 2 || num_thresholds > 1'000'000)
-    throw ConfigurationError(
-        concat({name, ": num_thresholds must be in [2, 1000000], got ", num_thresholds}));
-  for (std::size_t i = 0; i < thresholds.size(); ++i)
-    if (!(thresholds[i] >= 0 && thresholds[i] <= 1) ||
-        (i > 0 && thresholds[i] <= thresholds[i - 1]))
-      throw ConfigurationError(
-          concat({name, ": thresholds must ascend between 0 and 1, got ", thresholds[i]}));
-}
-
-inline double AUC::result(std::span<const double> state) const {
-  const std::size_t size = 2 * count();
-  double sum = 0, all = 0;
-  for (std::size_t label = 0; label < state.size() / size; ++label) {
-    const double weight = multi_label && !label_weights.empty() ? label_weights[label] : 1.0;
-    sum += weight * area(state.subspan(label * size, size));
-    all += weight;
+  [[nodiscard]] bool draws_lines() const {
+    return summation_method == AUCSummationMethod::interpolation && curve != AUCCurve::prgain;
   }
-  return all > 0 ? sum / all : 0.0;
-}
 
-inline std::string AUC::list_text(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values) text += concat({text.empty() ? "" : " ", value});
-  return text;
-}
-
-inline double AUC::area(std::span<const double> sums) const {
-  double positives = 0, negatives = 0;
-  for (std::size_t i = 0; i < count(); ++i) {
-    positives += sums[i];
-    negatives += sums[count() + i];
-  }
-  double total = 0, hits = 0, alarms = 0;  // above the threshold
-  for (std::size_t i = count(); i > 0; --i) {
-    const double more = sums[i - 1], more_alarms = sums[count() + i - 1];
-    if (i < count()) {
-      const Step step{.hits = hits + more,
-                      .alarms = alarms + more_alarms,
-                      .next_hits = hits,
-                      .next_alarms = alarms};
-      total += area_of(step, positives, negatives);
+  [[nodiscard]] double area_of(const Step& step, double positives, double negatives) const {
+    if (draws_lines() && curve == AUCCurve::roc)
+      return (step.alarms - step.next_alarms) * (step.hits + step.next_hits);
+    if (draws_lines()) {
+      const double more = step.hits - step.next_hits, all = step.hits + step.alarms;
+      const double next = step.next_hits + step.next_alarms, slope = ratio(more, all - next);
+      const double intercept = step.next_hits - slope * next;
+      return slope * (more + intercept * std::log(all > 0 && next > 0 ? all / next : 1.0));
     }
-    hits += more;
-    alarms += more_alarms;
+    const Point here = point(step.hits, step.alarms, positives, negatives);
+    const Point next = point(step.next_hits, step.next_alarms, positives, negatives);
+    const double height =
+        summation_method == AUCSummationMethod::minoring   ? std::min(here.y, next.y)
+        : summation_method == AUCSummationMethod::majoring ? std::max(here.y, next.y)
+                                                           : (here.y + next.y) / 2;
+    return (here.x - next.x) * height;
   }
-  if (!draws_lines()) return total;
-  return curve == AUCCurve::pr ? ratio(total, positives) : ratio(total / 2, positives * negatives);
-}
 
-inline bool AUC::draws_lines() const {
-  return summation_method == AUCSummationMethod::interpolation && curve != AUCCurve::prgain;
-}
-
-inline double AUC::area_of(const Step& step, double positives, double negatives) const {
-  if (draws_lines() && curve == AUCCurve::roc)
-    return (step.alarms - step.next_alarms) * (step.hits + step.next_hits);
-  if (draws_lines()) {
-    const double more = step.hits - step.next_hits, all = step.hits + step.alarms;
-    const double next = step.next_hits + step.next_alarms, slope = ratio(more, all - next);
-    const double intercept = step.next_hits - slope * next;
-    return slope * (more + intercept * std::log(all > 0 && next > 0 ? all / next : 1.0));
+  [[nodiscard]] Point point(double hits, double alarms, double positives, double negatives) const {
+    if (curve == AUCCurve::roc) return {ratio(alarms, negatives), ratio(hits, positives)};
+    if (curve == AUCCurve::pr) return {ratio(hits, positives), ratio(hits, hits + alarms)};
+    if (hits == 0) return {0, 1};
+    const double scale = ratio(positives, negatives);
+    return {std::max(1 - scale * (positives - hits) / hits, 0.0), 1 - scale * alarms / hits};
   }
-  const Point here = point(step.hits, step.alarms, positives, negatives);
-  const Point next = point(step.next_hits, step.next_alarms, positives, negatives);
-  const double height = summation_method == AUCSummationMethod::minoring ? std::min(here.y, next.y)
-                        : summation_method == AUCSummationMethod::majoring
-                            ? std::max(here.y, next.y)
-                            : (here.y + next.y) / 2;
-  return (here.x - next.x) * height;
-}
-
-inline AUC::Point AUC::point(double hits, double alarms, double positives, double negatives) const {
-  if (curve == AUCCurve::roc) return {ratio(alarms, negatives), ratio(hits, positives)};
-  if (curve == AUCCurve::pr) return {ratio(hits, positives), ratio(hits, hits + alarms)};
-  if (hits == 0) return {0, 1};
-  const double scale = ratio(positives, negatives);
-  return {std::max(1 - scale * (positives - hits) / hits, 0.0), 1 - scale * alarms / hits};
-}
-
-inline void AUC::throw_no_probability(double p) {
-  throw DataError(
-      concat({"AUC: a prediction is ", p,
-              "; expected a probability: end the model with a sigmoid, or set .from_logits"}));
-}
-
-inline std::size_t AUC::place_in_list(double p) const {
-  return static_cast<std::size_t>(std::lower_bound(thresholds.begin(), thresholds.end(), p) -
-                                  thresholds.begin());
-}
+};
 
 template <class T>
 void AUC::update(TensorView<const T> predictions, TensorView<const T> targets,
@@ -227,18 +215,6 @@ void AUC::update(TensorView<const T> predictions, TensorView<const T> targets,
       sums[count() + above] += weight * (1 - target);
     }
   }
-}
-
-inline std::size_t AUC::count() const {
-  return thresholds.empty() ? num_thresholds : thresholds.size() + 2;
-}
-
-inline std::size_t AUC::last_threshold_below(double score) const {
-  const double p = from_logits ? 1 / (1 + std::exp(-score)) : score;
-  if (p < 0 || p > 1) throw_no_probability(p);
-  if (!thresholds.empty()) return place_in_list(p);
-  const double place = std::ceil(p * static_cast<double>(num_thresholds - 1)) - 1;
-  return place > 0 ? static_cast<std::size_t>(place) : 0;  // (0 for NaN)
 }
 
 }}  // namespace lockstep

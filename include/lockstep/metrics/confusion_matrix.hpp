@@ -35,8 +35,12 @@ struct ConfusionMatrix {
   double threshold = 0.5;  ///< for a model with one output
   std::string_view name = "confusion_matrix";
 
-  [[nodiscard]] static std::size_t state_size(std::size_t outputs);
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] static std::size_t state_size(std::size_t outputs) {
+    return classes_of(outputs) * classes_of(outputs);
+  }
+  [[nodiscard]] std::string description() const {
+    return detail::describe_metric("confusion_matrix", {{"threshold", threshold, 0.5}});
+  }
 
   /// Throws DataError for a target that is no class.
   template <class T>
@@ -44,7 +48,15 @@ struct ConfusionMatrix {
               std::span<const T> weights, std::span<double> state) const;
 
   /// The share of rows on the diagonal.
-  [[nodiscard]] double result(std::span<const double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    const std::size_t classes = side_of(state);
+    double right = 0, all = 0;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      all += state[i];
+      if (i % (classes + 1) == 0) right += state[i];
+    }
+    return all > 0 ? right / all : 0.0;
+  }
 
   template <class Set>
   void report(std::span<const double> state, Set&& set) const {
@@ -57,45 +69,23 @@ struct ConfusionMatrix {
   /// predicted one, as an Eigen::MatrixXd (the caller includes <Eigen/Core>). `key`: that of the
   /// metric, with its prefix. Throws Error when the logs have none.
   [[nodiscard]] static Eigen::Matrix<double, -1, -1, 0, -1, -1> matrix(
-      const Logs& logs, std::string_view key = "confusion_matrix");
+      const Logs& logs, std::string_view key = "confusion_matrix") {
+    Eigen::Index classes = 0;
+    while (logs.contains(concat({key, "_0_", classes}))) ++classes;
+    Eigen::MatrixXd counts(classes, classes);
+    if (classes == 0) (void)logs.at(concat({key, "_0_0"}));
+    for (Eigen::Index row = 0; row < classes; ++row)
+      for (Eigen::Index column = 0; column < classes; ++column)
+        counts(row, column) = logs.at(concat({key, "_", row, "_", column}));
+    return counts;
+  }
 
  private:
   static std::size_t classes_of(std::size_t outputs) { return outputs > 1 ? outputs : 2; }
-  static std::size_t side_of(std::span<const double> state);
-};
-
-inline std::string ConfusionMatrix::description() const {
-  return detail::describe_metric("confusion_matrix", {{"threshold", threshold, 0.5}});
-}
-
-inline double ConfusionMatrix::result(std::span<const double> state) const {
-  const std::size_t classes = side_of(state);
-  double right = 0, all = 0;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    all += state[i];
-    if (i % (classes + 1) == 0) right += state[i];
+  static std::size_t side_of(std::span<const double> state) {
+    return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
   }
-  return all > 0 ? right / all : 0.0;
-}
-
-inline Eigen::MatrixXd ConfusionMatrix::matrix(const Logs& logs, std::string_view key) {
-  Eigen::Index classes = 0;
-  while (logs.contains(concat({key, "_0_", classes}))) ++classes;
-  Eigen::MatrixXd counts(classes, classes);
-  if (classes == 0) (void)logs.at(concat({key, "_0_0"}));
-  for (Eigen::Index row = 0; row < classes; ++row)
-    for (Eigen::Index column = 0; column < classes; ++column)
-      counts(row, column) = logs.at(concat({key, "_", row, "_", column}));
-  return counts;
-}
-
-inline std::size_t ConfusionMatrix::side_of(std::span<const double> state) {
-  return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
-}
-
-inline std::size_t ConfusionMatrix::state_size(std::size_t outputs) {
-  return classes_of(outputs) * classes_of(outputs);
-}
+};
 
 template <class T>
 void ConfusionMatrix::update(TensorView<const T> predictions, TensorView<const T> targets,
@@ -124,33 +114,43 @@ struct MeanIoU {
   std::string_view name = "mean_io_u";
 
   /// Counts of (class, predicted class).
-  [[nodiscard]] std::size_t state_size(std::size_t outputs) const;
+  [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
+    const std::size_t classes = num_classes > 0 ? num_classes : outputs;
+    if (classes < 2 || classes > 4096)
+      throw ConfigurationError(
+          concat({name, ": expected 2 to 4096 classes, got ", classes, ": set num_classes"}));
+    return classes * classes;
+  }
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_metric(
+        "mean_io_u", {{"num_classes", static_cast<std::int64_t>(num_classes), std::int64_t{0}},
+                      {"ignore_class", detail::optional_text(ignore_class), std::string("none")}});
+  }
 
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
               std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    const std::size_t classes = side_of(state);
+    double sum = 0, valid = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      double all = -state[c * classes + c];
+      for (std::size_t other = 0; other < classes; ++other)
+        all += state[c * classes + other] + state[other * classes + c];
+      if (all <= 1e-9) continue;
+      sum += state[c * classes + c] / all;
+      valid += 1;
+    }
+    return valid > 0 ? sum / valid : 0.0;
+  }
 
  private:
-  static std::size_t side_of(std::span<const double> state);
+  static std::size_t side_of(std::span<const double> state) {
+    return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
+  }
 };
-
-inline std::size_t MeanIoU::state_size(std::size_t outputs) const {
-  const std::size_t classes = num_classes > 0 ? num_classes : outputs;
-  if (classes < 2 || classes > 4096)
-    throw ConfigurationError(
-        concat({name, ": expected 2 to 4096 classes, got ", classes, ": set num_classes"}));
-  return classes * classes;
-}
-
-inline std::string MeanIoU::description() const {
-  return detail::describe_metric(
-      "mean_io_u", {{"num_classes", static_cast<std::int64_t>(num_classes), std::int64_t{0}},
-                    {"ignore_class", detail::optional_text(ignore_class), std::string("none")}});
-}
 
 template <class T>
 void MeanIoU::update(TensorView<const T> predictions, TensorView<const T> targets,
@@ -164,24 +164,6 @@ void MeanIoU::update(TensorView<const T> predictions, TensorView<const T> target
     if (ignore_class && static_cast<std::int64_t>(wanted) == *ignore_class) continue;
     state[wanted * classes + predicted] += weight;
   }
-}
-
-inline double MeanIoU::result(std::span<const double> state) const {
-  const std::size_t classes = side_of(state);
-  double sum = 0, valid = 0;
-  for (std::size_t c = 0; c < classes; ++c) {
-    double all = -state[c * classes + c];
-    for (std::size_t other = 0; other < classes; ++other)
-      all += state[c * classes + other] + state[other * classes + c];
-    if (all <= 1e-9) continue;
-    sum += state[c * classes + c] / all;
-    valid += 1;
-  }
-  return valid > 0 ? sum / valid : 0.0;
-}
-
-inline std::size_t MeanIoU::side_of(std::span<const double> state) {
-  return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
 }
 
 }}  // namespace lockstep

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/losses/hinges.hpp"
@@ -85,11 +87,17 @@ struct MeanLoss {
  private:
   /// By what the loss asks for with seven outputs.
   static void check_widths(std::size_t outputs, std::size_t targets) {
-    constexpr std::size_t wanted = L::template target_size<Shape<7>>;
-    if constexpr (wanted == 7) detail::require_same_width(L::name, outputs, targets);
-    if constexpr (wanted == 1) {
-      detail::require_labels(L::name, targets);
-      detail::require_classes(L::name, outputs);
+    if constexpr (requires { L::has_steps; }) {
+      if (targets == 0 || outputs % targets != 0)
+        throw DataError(concat({L::name, ": ", targets, " targets for ", outputs,
+                                " outputs; expected one for each step"}));
+    } else {
+      constexpr std::size_t wanted = L::template target_size<Shape<7>>;
+      if constexpr (wanted == 7) detail::require_same_width(L::name, outputs, targets);
+      if constexpr (wanted == 1) {
+        detail::require_labels(L::name, targets);
+        detail::require_classes(L::name, outputs);
+      }
     }
   }
 
@@ -174,17 +182,15 @@ struct RootMeanSquaredError {
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
               std::span<const T> weights, std::span<double> state) const;
-  [[nodiscard]] double result(std::span<const double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? std::sqrt(state[0] / state[1]) : 0.0;
+  }
 };
 
 template <class T>
 void RootMeanSquaredError::update(TensorView<const T> predictions, TensorView<const T> targets,
                                   std::span<const T> weights, std::span<double> state) const {
   MeanLoss<MeanSquaredError>{}.update(predictions, targets, weights, state);
-}
-
-inline double RootMeanSquaredError::result(std::span<const double> state) const {
-  return state[1] > 0 ? std::sqrt(state[0] / state[1]) : 0.0;
 }
 
 /// e to the mean crossentropy of the rows (tokens), whose targets are class labels; KerasHub's.
@@ -197,37 +203,32 @@ struct Perplexity {
 
   static constexpr std::size_t state_size = 2;  // sum of crossentropies, tokens
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_metric(
+        "perplexity",
+        {{"from_logits", from_logits, false},
+         {"mask_token_id", detail::optional_text(mask_token_id), std::string("none")}});
+  }
 
   /// Throws DataError unless there is one target for several outputs; BadSample for a label that is
   /// no class.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
               std::span<const T> weights, std::span<double> state) const;
-  [[nodiscard]] double result(std::span<const double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? std::exp(state[0] / state[1]) : 0.0;
+  }
 
  private:
-  [[nodiscard]] MeanLoss<SparseCategoricalCrossentropy> mean() const;
+  [[nodiscard]] MeanLoss<SparseCategoricalCrossentropy> mean() const {
+    return {.loss = {.from_logits = from_logits, .ignore_class = mask_token_id}};
+  }
 };
-
-inline std::string Perplexity::description() const {
-  return detail::describe_metric(
-      "perplexity", {{"from_logits", from_logits, false},
-                     {"mask_token_id", detail::optional_text(mask_token_id), std::string("none")}});
-}
 
 template <class T>
 void Perplexity::update(TensorView<const T> predictions, TensorView<const T> targets,
                         std::span<const T> weights, std::span<double> state) const {
   mean().update(predictions, targets, weights, state);
-}
-
-inline double Perplexity::result(std::span<const double> state) const {
-  return state[1] > 0 ? std::exp(state[0] / state[1]) : 0.0;
-}
-
-inline MeanLoss<SparseCategoricalCrossentropy> Perplexity::mean() const {
-  return {.loss = {.from_logits = from_logits, .ignore_class = mask_token_id}};
 }
 
 }}  // namespace lockstep

@@ -147,9 +147,18 @@ struct FBetaScore {
   /// For each class: hits, wrong alarms, misses, and how often it is right.
   [[nodiscard]] static std::size_t state_size(std::size_t outputs) { return 4 * outputs; }
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_metric(
+        "fbeta_score", {{"average", std::string(to_string(average)), std::string("none")},
+                        {"beta", beta, 1.0},
+                        {"threshold", detail::optional_text(threshold), std::string("none")}});
+  }
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    if (!(beta > 0)) throw ConfigurationError(concat({name, ": beta must be above 0, got ", beta}));
+    if (threshold && !(*threshold > 0 && *threshold <= 1))
+      throw ConfigurationError(concat({name, ": threshold must be in (0, 1], got ", *threshold}));
+  }
 
   /// Throws DataError when the widths of predictions and targets do not fit.
   template <class T>
@@ -177,7 +186,19 @@ struct FBetaScore {
   }
 
   /// With ClassAverage::none, the mean over the classes.
-  [[nodiscard]] double result(std::span<const double> state) const;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    const std::size_t classes = state.size() / 4;
+    double sum[4] = {}, mean = 0, weighted = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      for (std::size_t i = 0; i < 4; ++i) sum[i] += state[4 * c + i];
+      mean += score_of(state.subspan(4 * c, 4)) / static_cast<double>(classes);
+    }
+    if (average == ClassAverage::micro) return score_of(sum);
+    if (average != ClassAverage::weighted) return mean;
+    for (std::size_t c = 0; c < classes; ++c)
+      weighted += score_of(state.subspan(4 * c, 4)) * state[4 * c + 3] / (sum[3] + least);
+    return weighted;
+  }
 
   template <class Set>
   void report(std::span<const double> state, Set&& set) const {
@@ -190,41 +211,12 @@ struct FBetaScore {
  private:
   static constexpr double least = 1e-7;
 
-  [[nodiscard]] double score_of(std::span<const double> counts) const;
-};
-
-inline std::string FBetaScore::description() const {
-  return detail::describe_metric(
-      "fbeta_score", {{"average", std::string(to_string(average)), std::string("none")},
-                      {"beta", beta, 1.0},
-                      {"threshold", detail::optional_text(threshold), std::string("none")}});
-}
-
-inline void FBetaScore::validate() const {
-  if (!(beta > 0)) throw ConfigurationError(concat({name, ": beta must be above 0, got ", beta}));
-  if (threshold && !(*threshold > 0 && *threshold <= 1))
-    throw ConfigurationError(concat({name, ": threshold must be in (0, 1], got ", *threshold}));
-}
-
-inline double FBetaScore::result(std::span<const double> state) const {
-  const std::size_t classes = state.size() / 4;
-  double sum[4] = {}, mean = 0, weighted = 0;
-  for (std::size_t c = 0; c < classes; ++c) {
-    for (std::size_t i = 0; i < 4; ++i) sum[i] += state[4 * c + i];
-    mean += score_of(state.subspan(4 * c, 4)) / static_cast<double>(classes);
+  [[nodiscard]] double score_of(std::span<const double> counts) const {
+    const double precision = counts[0] / (counts[0] + counts[1] + least);
+    const double recall = counts[0] / (counts[0] + counts[2] + least);
+    return (1 + beta * beta) * precision * recall / (beta * beta * precision + recall + least);
   }
-  if (average == ClassAverage::micro) return score_of(sum);
-  if (average != ClassAverage::weighted) return mean;
-  for (std::size_t c = 0; c < classes; ++c)
-    weighted += score_of(state.subspan(4 * c, 4)) * state[4 * c + 3] / (sum[3] + least);
-  return weighted;
-}
-
-inline double FBetaScore::score_of(std::span<const double> counts) const {
-  const double precision = counts[0] / (counts[0] + counts[1] + least);
-  const double recall = counts[0] / (counts[0] + counts[2] + least);
-  return (1 + beta * beta) * precision * recall / (beta * beta * precision + recall + least);
-}
+};
 
 /// FBetaScore with beta 1: 2 p r / (p + r) for precision p and recall r.
 /// Use: `F1Score{.average = ClassAverage::macro}`.

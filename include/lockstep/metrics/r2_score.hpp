@@ -35,51 +35,45 @@ struct R2Score {
   /// For each output the sums of targets, of their squares and of squared errors; weights, rows.
   [[nodiscard]] static std::size_t state_size(std::size_t outputs) { return 3 * outputs + 2; }
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    const bool is_uniform = class_aggregation == ClassAggregation::uniform_average;
+    return detail::describe_metric(
+        "r2_score", {{"class_aggregation",
+                      std::string(is_uniform ? "uniform_average" : "variance_weighted_average"),
+                      std::string("uniform_average")},
+                     {"num_regressors", std::int64_t{num_regressors}, std::int64_t{0}}});
+  }
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    if (num_regressors < 0)
+      throw ConfigurationError(
+          concat({name, ": num_regressors must be at least 0, got ", num_regressors}));
+  }
 
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
   void update(TensorView<const T> predictions, TensorView<const T> targets,
               std::span<const T> weights, std::span<double> state) const;
 
-  [[nodiscard]] double result(std::span<const double> state) const;
-};
-
-inline std::string R2Score::description() const {
-  const bool is_uniform = class_aggregation == ClassAggregation::uniform_average;
-  return detail::describe_metric(
-      "r2_score", {{"class_aggregation",
-                    std::string(is_uniform ? "uniform_average" : "variance_weighted_average"),
-                    std::string("uniform_average")},
-                   {"num_regressors", std::int64_t{num_regressors}, std::int64_t{0}}});
-}
-
-inline void R2Score::validate() const {
-  if (num_regressors < 0)
-    throw ConfigurationError(
-        concat({name, ": num_regressors must be at least 0, got ", num_regressors}));
-}
-
-inline double R2Score::result(std::span<const double> state) const {
-  const std::size_t outputs = (state.size() - 2) / 3;
-  const double weights = state[3 * outputs], rows = state[3 * outputs + 1];
-  if (!(weights > 0)) return 0;
-  double scores = 0, factors = 0;
-  for (std::size_t o = 0; o < outputs; ++o) {
-    const double sum = state[3 * o], squares = state[3 * o + 1];
-    double variation = squares - sum * sum / weights;
-    if (variation < 1e-10 * squares) variation = 0;  // constant targets leave rounding errors
-    const double score = variation > 0 ? 1 - state[3 * o + 2] / variation : 0.0;
-    const double factor = class_aggregation == ClassAggregation::uniform_average ? 1 : variation;
-    scores += factor * score;
-    factors += factor;
+  [[nodiscard]] double result(std::span<const double> state) const {
+    const std::size_t outputs = (state.size() - 2) / 3;
+    const double weights = state[3 * outputs], rows = state[3 * outputs + 1];
+    if (!(weights > 0)) return 0;
+    double scores = 0, factors = 0;
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const double sum = state[3 * o], squares = state[3 * o + 1];
+      double variation = squares - sum * sum / weights;
+      if (variation < 1e-10 * squares) variation = 0;  // constant targets leave rounding errors
+      const double score = variation > 0 ? 1 - state[3 * o + 2] / variation : 0.0;
+      const double factor = class_aggregation == ClassAggregation::uniform_average ? 1 : variation;
+      scores += factor * score;
+      factors += factor;
+    }
+    const double score = factors > 0 ? scores / factors : 0.0;
+    const double freedom = rows - num_regressors - 1;
+    return num_regressors > 0 && freedom > 0 ? 1 - (1 - score) * (rows - 1) / freedom : score;
   }
-  const double score = factors > 0 ? scores / factors : 0.0;
-  const double freedom = rows - num_regressors - 1;
-  return num_regressors > 0 && freedom > 0 ? 1 - (1 - score) * (rows - 1) / freedom : score;
-}
+};
 
 template <class T>
 void R2Score::update(TensorView<const T> predictions, TensorView<const T> targets,

@@ -222,6 +222,11 @@ struct WeightsRename {
   std::vector<std::size_t> flattened = {};
 };
 
+/// Options of save.
+struct SaveOptions {
+  bool sharded = false;  ///< a folder with a file of each worker, in place of the chief's one file
+};
+
 /// Options of load_weights: Keras's, and more for files of other programs.
 struct LoadWeightsOptions {
   /// Load what both have: variables that the file lacks keep their values, and arrays that the
@@ -325,6 +330,14 @@ class ModelVariables {
   /// the path; the file that was there then stays.
   /// Use: `model.save("net.lockstep")`.
   void save(const std::string& path) const { files().save(model(), path); }
+  /// The same; with .sharded, each worker writes its share, in parallel, into the folder `path`,
+  /// which all workers must see (a shared file system), and with sharded_updates no slots are
+  /// gathered. Any number of workers loads it, each what it needs. Throws the same Error on all
+  /// workers, naming worker, host and file; what was saved there before then stays.
+  /// Use: `model.save("net.ckpt", {.sharded = true})`.
+  void save(const std::string& path, const SaveOptions& options) const {
+    files().save(model(), path, options);
+  }
 
   /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
   /// reads and sends it to the others, so that the folder need not be shared (with parameter

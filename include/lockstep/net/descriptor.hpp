@@ -56,10 +56,12 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
+/// Reading does not block.
 struct Pipe {
   Descriptor read;
   Descriptor write;
 
+  /// Throws Error when the system refuses.
   Pipe() {
     int ends[2] = {-1, -1};
     const bool made = ::pipe(ends) == 0;
@@ -67,6 +69,27 @@ struct Pipe {
     write = Descriptor::checked(ends[1], "make a pipe");
     ::fcntl(read.get(), F_SETFL, O_NONBLOCK);
   }
+};
+
+/// A pipe to oneself: wakes a thread that polls.
+class WakePipe {
+ public:
+  WakePipe() { ::fcntl(ends_.write.get(), F_SETFL, O_NONBLOCK); }
+
+  /// Is readable from wake() to drain().
+  [[nodiscard]] int descriptor() const noexcept { return ends_.read.get(); }
+  void wake() noexcept {
+    const char byte = 0;
+    (void)!::write(ends_.write.get(), &byte, 1);
+  }
+  void drain() noexcept {
+    char bytes[16];
+    while (::read(ends_.read.get(), bytes, sizeof bytes) > 0) {
+    }
+  }
+
+ private:
+  Pipe ends_;
 };
 
 }  // namespace detail

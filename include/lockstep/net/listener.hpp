@@ -16,6 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/rare_log.hpp"
@@ -28,7 +29,7 @@ inline constexpr int usual_backlog = 1024;
 
 /// Listens at `name`, without blocking; port 0: a free one. No socket, and errno, when that fails.
 [[nodiscard, gnu::cold]] inline Descriptor listen_on(const SocketName& name, int backlog) {
-  Descriptor socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket(new_socket(name.ss_family, SOCK_STREAM));
   if (!socket.is_open()) return socket;
   if (port_of(name) != 0) set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (name.ss_family == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -167,8 +168,7 @@ class ListeningSocket {
   [[nodiscard]] Descriptor accept(SocketName& peer) {
     if (Clock::now() < rests_until_) return {};
     socklen_t size = sizeof peer;
-    Descriptor caller(::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
-                                SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor caller(accept_socket(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &size));
     const int error = caller.is_open() ? 0 : errno;
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
       rests_until_ = Clock::now() + std::chrono::seconds(1);

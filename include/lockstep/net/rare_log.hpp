@@ -25,13 +25,17 @@ class RareLog {
  public:
   using Clock = std::chrono::steady_clock;
 
+  explicit RareLog(Clock::time_point now = Clock::now()) noexcept { restart(now); }
+
   /// Whether a report is due. The next one is an interval later.
-  [[nodiscard]] bool is_due(Clock::time_point now = Clock::now()) {
+  [[nodiscard]] bool is_due(Clock::time_point now = Clock::now()) noexcept {
     if (now < due_) return false;
-    due_ = now + report_interval;
+    restart(now);
     return true;
   }
   [[nodiscard]] Clock::time_point due() const noexcept { return due_; }
+  /// The next report is due an interval after `now`.
+  void restart(Clock::time_point now) noexcept { due_ = now + report_interval; }
   /// The next report is due at once.
   void hasten() noexcept { due_ = {}; }
 
@@ -52,8 +56,8 @@ class RareLog {
   }
 
  private:
-  Clock::time_point due_ = Clock::now() + report_interval;
-  Clock::time_point said_ = Clock::now() - report_interval;
+  Clock::time_point due_;
+  Clock::time_point said_{};
   std::string last_;
 };
 

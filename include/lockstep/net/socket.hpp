@@ -21,6 +21,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 
@@ -124,7 +125,7 @@ inline void set_port(SocketName& name, int port) noexcept {
 
 /// Whether nothing stands between this process and that address. (Nothing is sent.)
 [[nodiscard]] inline bool is_of_this_machine(const SocketName& name) {
-  const Descriptor socket(::socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Descriptor socket(new_socket(name.ss_family, SOCK_DGRAM));
   return socket.is_open() && ::connect(socket.get(), plain(name), size_of(name)) == 0 &&
          ip_text(own_name(socket.get())) == ip_text(name);
 }
@@ -162,7 +163,7 @@ inline void set_port(SocketName& name, int port) noexcept {
 
 /// Begins to call. `error`: why not, or EINPROGRESS.
 [[nodiscard]] inline Descriptor begin_call(const SocketName& name, int& error) noexcept {
-  Descriptor socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket(new_socket(name.ss_family, SOCK_STREAM));
   const bool is_done = socket.is_open() && ::connect(socket.get(), plain(name), size_of(name)) == 0;
   error = is_done ? 0 : errno;
   return socket;
@@ -213,7 +214,7 @@ bool set_option(int socket, int level, int option, const Value& value) noexcept 
 /// there, four times, and then ends the connection.
 inline void keep_alive(int socket, int idle, int interval) noexcept {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+  set_option(socket, IPPROTO_TCP, keep_alive_idle, idle);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }

@@ -18,8 +18,8 @@
 
 // The container's scratch holds: the outputs of all branches that compute something, but for a last
 // one that writes the sum of all; the branches' scratch; the mask of the merged output. Its
-// temporary memory: the gradient of one output; a gradient of the input; that of the branch that
-// runs.
+// temporary memory: the gradient of one output; a gradient of the input; the outputs that are kept
+// in 16 bits; that of the branch that runs.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -53,7 +53,7 @@ template <class T>
 struct MergeCalls {
   std::size_t blocks = 1;
   void (*forward)(BranchOutputs<T>, std::size_t blocks, TensorView<T> y) = nullptr;
-  /// Null: the gradient of each branch's output is that of the merged one.
+  /// Null: each branch's output has the gradient of the merged one.
   void (*backward)(BranchOutputs<T>, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
                    TensorView<T> gradient) = nullptr;
   T minimum = ForwardPass<T>::no_minimum;  ///< forward leaves nothing below it in the sum
@@ -69,7 +69,16 @@ struct MergeCalls {
                                                    std::size_t samples) {
   std::size_t elements = 0;
   for (const Branch& branch : branches)
-    elements += keeps_output(branch) ? branch.place.output.elements(samples) : 0;
+    elements += keeps_output(branch) ? branch.place.kept_size(samples) : 0;
+  return elements;
+}
+/// Of these, those that are packed.
+[[nodiscard]] constexpr std::size_t unpacked_outputs(std::span<const Branch> branches,
+                                                     std::size_t samples) {
+  std::size_t elements = 0;
+  for (const Branch& branch : branches)
+    if (keeps_output(branch) && branch.place.kept != nullptr)
+      elements += branch.place.output.elements(samples);
   return elements;
 }
 [[nodiscard]] constexpr std::size_t largest_branch_output(std::span<const Branch> branches,
@@ -85,10 +94,14 @@ struct MergeCalls {
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements + branches.front().place.output.stride(samples);
 }
-/// Where the branches' temporary memory begins, in elements.
+/// Where the unpacked outputs begin in the temporary memory, and where the branches' does.
+[[nodiscard]] constexpr std::size_t first_unpacked_output(std::span<const Branch> branches,
+                                                          std::size_t samples) {
+  return largest_branch_output(branches, samples) + branches.front().place.input.elements(samples);
+}
 [[nodiscard]] constexpr std::size_t first_branch_temporary(std::span<const Branch> branches,
                                                            std::size_t samples) {
-  return largest_branch_output(branches, samples) + branches.front().place.input.elements(samples);
+  return first_unpacked_output(branches, samples) + unpacked_outputs(branches, samples);
 }
 [[nodiscard]] constexpr std::size_t branches_temporary(std::span<const Branch> branches,
                                                        std::size_t samples) {
@@ -102,24 +115,36 @@ struct MergeCalls {
 template <class T>
 struct BranchArrays {
   std::array<TensorView<const T>, max_branches> outputs;
+  std::array<T*, max_branches> packed;  ///< where outputs are kept; null: where they are
   std::array<std::span<T>, max_branches> scratch;
   std::span<T> mask;  ///< a number for each row
   std::size_t count = 0;
 
-  /// y: the container's output.
+  /// y: the container's output; `unpacks`: the outputs that are packed are put to `temporary`,
+  /// which may be empty if there is none.
   BranchArrays(std::span<const Branch> branches, TensorView<const T> x, TensorView<const T> y,
-               std::span<T> all)
+               std::span<T> all, std::span<T> temporary, bool unpacks)
       : count(branches.size()) {
     const std::size_t samples = samples_of(x, branches.front().place.input);
     T* output = all.data();
+    T* room =
+        temporary.empty() ? nullptr : temporary.data() + first_unpacked_output(branches, samples);
     std::size_t own = branch_outputs(branches, samples);
     for (std::size_t b = 0; b < count; ++b) {
       const LayerPlace& place = branches[b].place;
-      const T* const data = branches[b].writes_sum ? y.data()
-                            : branches[b].computes ? static_cast<const T*>(output)
-                                                   : x.data();
+      const T* data = branches[b].writes_sum ? y.data() : x.data();
+      packed[b] = nullptr;
+      if (keeps_output(branches[b])) {
+        data = output;
+        if (place.kept != nullptr) {
+          packed[b] = output;
+          data = room;
+          if (unpacks) static_cast<void>(place.unpack_output(output, room, samples));
+          room += place.output.elements(samples);
+        }
+        output += place.kept_size(samples);
+      }
       outputs[b] = place.output.view(data, samples);
-      if (keeps_output(branches[b])) output += place.output.elements(samples);
       scratch[b] = all.subspan(own, place.scratch_size(samples));
       own += scratch[b].size();
     }
@@ -182,7 +207,7 @@ const T* merged_mask(std::span<const T* const> masks, std::span<T> rows) {
 template <class T>
 void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                   const MergeCalls<T>& merge, const ForwardPass<T>& pass) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary, false);
   const std::span<T> temporary = branch_temporary<T>(branches, pass);
   std::array<const T*, max_branches> masks{};
   for (std::size_t b = 0; b < branches.size(); ++b) {
@@ -190,6 +215,8 @@ void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<
     masks[b] = run_branch<T>(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b],
                              temporary, sums ? arrays.outputs[b - 1].data() : nullptr,
                              sums ? merge.minimum : pass.no_minimum);
+    if (arrays.packed[b] != nullptr)
+      branches[b].place.pack_output(arrays.output(b), arrays.packed[b]);
   }
   if (!branches.back().writes_sum) merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
   pass.set_mask(
@@ -199,7 +226,7 @@ void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<
 template <class T>
 void visit_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                     std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary, true);
   for (std::size_t b = 0; b < branches.size(); ++b) {
     if (!branches[b].computes) continue;
     const std::size_t position = first + branches[b].place.position;
@@ -212,7 +239,8 @@ void visit_branches(std::span<const Branch> branches, std::span<const BranchCall
                                     .state = {},
                                     .x = pass.x,
                                     .y = arrays.output(b),
-                                    .scratch = arrays.scratch[b]},
+                                    .scratch = arrays.scratch[b],
+                                    .temporary = branch_temporary<T>(branches, pass)},
                                    visit);
   }
 }
@@ -257,12 +285,12 @@ void run_branch_backward(std::span<const Branch> branches, std::size_t b,
 /// Runs the branches backward, last to first; `merge(b, space, may_stay)` returns the gradient of
 /// branch b's output, which the branch may overwrite: in `space`, or where it is already; may_stay:
 /// no other branch follows, or this one does not overwrite it. Without pass.dx, only the branches
-/// that have something to train are run.
+/// that have something to train are run. `arrays`: those of the pass, unpacked.
 template <class T, class Merge>
 void run_branches_backward_with(std::span<const Branch> branches,
                                 std::span<const BranchCalls<T>> calls, const BackwardPass<T>& pass,
-                                const Merge& merge, const ArrayCalls<T>& array_calls = {}) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
+                                const BranchArrays<T>& arrays, const Merge& merge,
+                                const ArrayCalls<T>& array_calls = {}) {
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
   T* const space = pass.temporary.data();
   T* const more_dx = space + largest_branch_output(branches, samples);
@@ -315,7 +343,7 @@ void sum_gradient(const BackwardPass<T>& pass, T minimum, T* to) {
 template <class T>
 void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                            const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary, true);
   if (merge.backward == nullptr && branches.size() == 2 && !branches[0].computes &&
       !pass.dx.empty() && calls[1].backward.adds_to_dy) {
     // x + f(x), where f adds its part to the gradient of the sum.
@@ -326,7 +354,7 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
   }
   if (merge.backward == nullptr) sum_gradient(pass, merge.minimum, pass.dy.data());
   run_branches_backward_with<T>(
-      branches, calls, pass,
+      branches, calls, pass, arrays,
       [&](std::size_t b, TensorView<T> space, bool may_stay) {
         if (merge.backward != nullptr) {
           merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, space);

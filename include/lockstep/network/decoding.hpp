@@ -52,7 +52,7 @@ template <class T>
 struct DecodedText {
   std::size_t rows = 0;   ///< how many
   std::size_t first = 0;  ///< the position of the first one in its text
-  T* cache = nullptr;     ///< what all layers keep of the text; of another one where `first` is 0
+  T* cache = nullptr;     ///< what all layers keep of the text; of a new text where `first` is 0
 };
 
 /// The arguments of a layer's decode.
@@ -355,8 +355,8 @@ class CachedAttentionWork {
     const T* const kernel = pass_.weights[layout_.use_bias ? 2 * p : p].data();
     const T* const bias = layout_.use_bias ? pass_.weights[2 * p + 1].data() : nullptr;
     if (x.samples() == 1)
-      kernels::dispatch(kernels::DenseOfFew<T>{
-          1, x.features(), y.features(), x.data(), kernel, bias, y.data(), {}});
+      kernels::few_forward<T>(
+          {1, x.features(), y.features(), x.data(), kernel, bias, y.data(), {}});
     else
       kernels::dense_forward<T>({x.features(), y.features(), x.stride()}, x.data(), kernel, bias,
                                 y.data());

@@ -100,6 +100,9 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
   template <class In>
   static constexpr auto state_variables = detail::constant_variables<L, In>();
 
+  template <class In>
+  static constexpr const detail::KeptFormat* kept_format = detail::kept_format<L, In>();
+
   /// (Without backward_input, the gradients of its weights are computed with that of its input.)
   template <class In>
   static constexpr Flop flop = [] {

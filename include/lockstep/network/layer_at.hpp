@@ -143,6 +143,15 @@ consteval bool adds_to_dy() {
     return false;
 }
 
+/// How what L gives may be kept: null where L does not say.
+template <class L, class In>
+consteval const KeptFormat* kept_format() {
+  if constexpr (requires { L::template kept_format<In>; })
+    return L::template kept_format<In>;
+  else
+    return nullptr;
+}
+
 // What the tables of a container point to. The names contain neither a position nor another layer,
 // so equal layers share one function. For a layer that does not see to the padding, they make it
 // finite.
@@ -273,7 +282,8 @@ struct LayerAt {
                    .positions = detail::Given<L, In>::positions,
                    .keeps_mask = keeps_mask<L>,
                    .is_container = is_container,
-                   .adds_to_output = detail::adds_to_output<Work, Given>()};
+                   .adds_to_output = detail::adds_to_output<Work, Given>(),
+                   .kept = detail::kept_format<Work, Given>()};
     if constexpr (requires { Work::template scratch<Given>(std::size_t{}); })
       all.scratch = scratch_of<Work, In>;
     if constexpr (requires { Work::template temporary<Given>(std::size_t{}); })

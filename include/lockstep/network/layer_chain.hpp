@@ -211,6 +211,10 @@ struct LayersInARow {
       concatenate<&LayerInfo::state_variables,
                   variable_count<&LayerInfo::state_variables>(layers<In>)>(layers<In>);
 
+  template <class In>
+  static constexpr const KeptFormat* kept_format =
+      Tables::template places<In>.empty() ? nullptr : Tables::template places<In>.back().kept;
+
   // As SummingLayer says. (Of one layer alone, what is added to dy might be read again.)
   template <class In>
   static constexpr bool adds_to_output = [] {

@@ -272,7 +272,7 @@ LOCKSTEP_INLINE void check_variable_names(std::vector<std::string> trained,
     throw ConfigurationError(
         concat({"compile: two variables of the model are named ", quoted_name(*twice),
                 ": files of its weights would be ambiguous: let the layer's variable_names give "
-                "each a name of its own"}));
+                "each a different name"}));
 }
 
 LOCKSTEP_INLINE std::string model_json(std::string_view model_name,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -13,7 +14,8 @@
 
 // The container's scratch holds: the outputs of all layers but the last one, which writes to the
 // container's output; the layers' scratch. Its temporary memory: two gradients between layers,
-// used in turn; behind them that of the layer that runs.
+// used in turn; two outputs, likewise, if any is kept in 16 bits (see KeptFormat); behind them that
+// of the layer that runs.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -42,6 +44,17 @@ template <class T>
   return view.samples() / size.positions;
 }
 
+/// How an output is kept for backward in half the memory. While layers run forward, and again while
+/// they run backward, it lies in temporary memory as it was. n is a multiple of 16; packed numbers
+/// take halved(n) elements.
+struct KeptFormat {
+  void (*pack)(std::size_t n, const float* from, float* to);
+  void (*unpack)(std::size_t n, const float* from, float* to);
+};
+[[nodiscard]] constexpr std::size_t halved(std::size_t elements) {
+  return padded_batch((elements + 1) / 2);
+}
+
 /// A layer's place in its container. `first_...`: the sum of that figure over the layers before it.
 struct LayerPlace {
   std::size_t position = 0;  ///< of the layer in the flattened container
@@ -52,9 +65,10 @@ struct LayerPlace {
   std::size_t (*scratch)(std::size_t samples) = nullptr;    ///< elements; null: none
   std::size_t (*temporary)(std::size_t samples) = nullptr;  ///< elements; null: none
   std::size_t positions = 1;                                ///< of StepContext
-  bool keeps_mask = true;                                   ///< the mask of x is that of y
+  bool keeps_mask = true;                                   ///< y has the mask of x
   bool is_container = false;                                ///< its layers have their own times
   bool adds_to_output = false;                              ///< see SummingLayer
+  const KeptFormat* kept = nullptr;                         ///< of the output; null: as it is
 
   [[nodiscard]] constexpr std::size_t scratch_size(std::size_t samples) const {
     return scratch == nullptr ? 0 : scratch(samples);
@@ -62,11 +76,28 @@ struct LayerPlace {
   [[nodiscard]] constexpr std::size_t temporary_size(std::size_t samples) const {
     return temporary == nullptr ? 0 : temporary(samples);
   }
+  /// Elements of the output as it is kept.
+  [[nodiscard]] constexpr std::size_t kept_size(std::size_t samples) const {
+    const std::size_t elements = output.elements(samples);
+    return kept == nullptr ? elements : halved(elements);
+  }
+  template <class T>
+  void pack_output(const TensorView<T>& y, T* to) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (kept != nullptr) kept->pack(y.features() * y.stride(), y.data(), to);
+  }
+  /// Returns where the output is: `packed`, if it is kept as it is, or `room`.
+  template <class T>
+  [[nodiscard]] T* unpack_output(T* packed, T* room, std::size_t samples) const {
+    if (kept == nullptr) return packed;
+    if constexpr (std::is_same_v<T, float>) kept->unpack(output.elements(samples), packed, room);
+    return room;
+  }
   /// What the layer is told.
   [[nodiscard]] StepContext context(const StepContext& container) const {
     StepContext own = container;
     own.layer += position;
-    own.positions = positions;
+    own.positions *= positions;  // (more than 1 in TimeDistributed)
     return own;
   }
 };
@@ -75,9 +106,17 @@ struct LayerPlace {
 [[nodiscard]] constexpr std::size_t kept_elements(std::span<const LayerPlace> layers,
                                                   std::size_t samples) {
   std::size_t elements = 0;
-  for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-    elements += layers[i].output.elements(samples);
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) elements += layers[i].kept_size(samples);
   return elements;
+}
+
+/// Elements of the largest output between two layers that is packed.
+[[nodiscard]] constexpr std::size_t unpacked_elements(std::span<const LayerPlace> layers,
+                                                      std::size_t samples) {
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+    if (layers[i].kept != nullptr) largest = std::max(largest, layers[i].output.elements(samples));
+  return largest;
 }
 
 /// Elements of the largest gradient between two layers.
@@ -96,13 +135,18 @@ struct LayerPlace {
   return size;
 }
 
-/// Elements of temporary memory that the container needs. Its layers' begins behind two
-/// gradient_elements().
+/// Where its layers' temporary memory begins in that of the container.
+[[nodiscard]] constexpr std::size_t first_temporary(std::span<const LayerPlace> layers,
+                                                    std::size_t samples) {
+  return 2 * (gradient_elements(layers, samples) + unpacked_elements(layers, samples));
+}
+
+/// Elements of temporary memory that the container needs.
 [[nodiscard]] constexpr std::size_t container_temporary(std::span<const LayerPlace> layers,
                                                         std::size_t samples) {
   std::size_t largest = 0;
   for (const LayerPlace& layer : layers) largest = std::max(largest, layer.temporary_size(samples));
-  return 2 * gradient_elements(layers, samples) + largest;
+  return first_temporary(layers, samples) + largest;
 }
 
 /// What L is given where the container has In: a token of a Sequence, unless L is a SequenceLayer.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -54,6 +55,24 @@ template <class First, class... Rest>
 struct SameShape {
   static constexpr bool holds = (std::is_same_v<First, Rest> && ...);
   using Type = First;
+};
+
+/// Two of them. (A Parallel asks for the rule of its first branch with each one, and of all.)
+template <class... Outs>
+struct TwoOfOneShape {
+  static_assert(sizeof...(Outs) == 2, "lockstep: Subtract and Dot merge two branches");
+  static constexpr bool holds = false;
+};
+template <class A, class B>
+struct TwoOfOneShape<A, B> : SameShape<A, B> {};
+
+/// Two flat ones, of which one number is made.
+template <class... Outs>
+struct FlatPair : TwoOfOneShape<Outs...> {};
+template <class A, class B>
+struct FlatPair<A, B> {
+  static constexpr bool holds = std::is_same_v<A, B> && !is_sequence<A> && A::rank == 1;
+  using Type = Shape<1>;
 };
 
 /// Shapes that differ in their last extent alone, and the shape with the sum of these.
@@ -193,6 +212,150 @@ struct Multiply {
     detail::copy_elements(dy, gradient);
     for (std::size_t other = 0; other < outputs.size(); ++other)
       if (other != branch) detail::multiply_by(gradient, outputs[other]);
+  }
+};
+
+/// The first one minus the second one.
+struct Subtract {
+  static constexpr std::string_view name = "subtract";
+  template <class... Outs>
+  using Rule = detail::TwoOfOneShape<Outs...>;
+
+  template <class T>
+  static void forward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<T> y) {
+    kernels::sweep(
+        detail::elements_of(y),
+        [](auto& to, const auto& a, const auto& b) LOCKSTEP_KERNEL_LAMBDA { to = a - b; }, y.data(),
+        outputs[0].data(), outputs[1].data());
+  }
+  template <class T>
+  static void backward(detail::BranchOutputs<T>, std::size_t, TensorView<const T> dy,
+                       std::size_t branch, TensorView<T> gradient) {
+    detail::copy_elements(dy, gradient);
+    if (branch == 1) detail::scale_by(gradient, T(-1));
+  }
+};
+
+namespace detail {
+
+/// The largest or the smallest of the branches' elements; the first one that is it has the
+/// gradient, as in TensorFlow.
+template <bool Largest>
+struct Extremum {
+  template <class... Outs>
+  using Rule = SameShape<Outs...>;
+
+  template <class T>
+  static void forward(BranchOutputs<T> outputs, std::size_t, TensorView<T> y) {
+    copy_elements(outputs[0], y);
+    for (const auto& output : outputs.subspan(1))
+      kernels::sweep(
+          elements_of(y),
+          [](auto& to, const auto& x)
+              LOCKSTEP_KERNEL_LAMBDA { to = select(Largest ? x > to : x < to, x, to); },
+          y.data(), output.data());
+  }
+  template <class T>
+  static void backward(BranchOutputs<T> outputs, std::size_t, TensorView<const T> dy,
+                       std::size_t branch, TensorView<T> gradient) {
+    copy_elements(dy, gradient);
+    const auto keep = [&](std::size_t other, auto is_beaten) {
+      kernels::sweep(
+          elements_of(gradient),
+          [is_beaten](auto& to, const auto& x, const auto& y) LOCKSTEP_KERNEL_LAMBDA {
+            using P = std::remove_cvref_t<decltype(to)>;
+            to = select(is_beaten(x, y), P(T(0)), to);
+          },
+          gradient.data(), outputs[branch].data(), outputs[other].data());
+    };
+    for (std::size_t other = 0; other < branch; ++other)
+      keep(other, [](const auto& x, const auto& y)
+                      LOCKSTEP_KERNEL_LAMBDA { return Largest ? x <= y : x >= y; });
+    for (std::size_t other = branch + 1; other < outputs.size(); ++other)
+      keep(other, [](const auto& x, const auto& y)
+                      LOCKSTEP_KERNEL_LAMBDA { return Largest ? x < y : x > y; });
+  }
+};
+
+}  // namespace detail
+
+/// The largest of them, element by element. Of equal ones, the first has the gradient.
+struct Maximum : detail::Extremum<true> {
+  static constexpr std::string_view name = "maximum";
+};
+/// The smallest of them, element by element. Of equal ones, the first has the gradient.
+struct Minimum : detail::Extremum<false> {
+  static constexpr std::string_view name = "minimum";
+};
+
+/// Compile-time options of Dot; the default is Keras's.
+struct DotOptions {
+  bool normalize = false;  ///< each branch has length 1 first: the cosine of the angle between them
+};
+
+/// The sum of the products of two flat outputs, Keras's Dot(axes=1): Shape<1>. With `normalize`, a
+/// length below 1e-7 counts as 1e-7.
+template <DotOptions Options = DotOptions{}>
+struct Dot {
+  static constexpr std::string_view name = "dot";
+  template <class... Outs>
+  using Rule = detail::FlatPair<Outs...>;
+
+  template <class T>
+  static void forward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<T> y) {
+    each_block(outputs, [&](std::size_t row, const Sums<T>& sums) {
+      for (std::size_t i = 0; i < lanes; ++i)
+        y(row + i, 0) =
+            sums.products[i] / (length(sums.squares[0][i]) * length(sums.squares[1][i]));
+    });
+  }
+  template <class T>
+  static void backward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<const T> dy,
+                       std::size_t branch, TensorView<T> gradient) {
+    const TensorView<const T> own = outputs[branch], other = outputs[1 - branch];
+    each_block(outputs, [&](std::size_t row, const Sums<T>& sums) {
+      T to_other[lanes], to_own[lanes];
+      for (std::size_t i = 0; i < lanes; ++i) {
+        const T squares = sums.squares[branch][i];
+        to_other[i] = dy(row + i, 0) / (length(squares) * length(sums.squares[1 - branch][i]));
+        const bool turns = Options.normalize && length(squares) > shortest<T>;
+        to_own[i] = turns ? -to_other[i] * sums.products[i] / squares : T(0);
+      }
+      for (std::size_t f = 0; f < own.features(); ++f)
+        for (std::size_t i = 0; i < lanes; ++i)
+          gradient(row + i, f) = to_other[i] * other(row + i, f) + to_own[i] * own(row + i, f);
+    });
+  }
+
+ private:
+  static constexpr std::size_t lanes = batch_multiple;
+  template <class T>
+  static constexpr T shortest = T(1e-7);
+  template <class T>
+  struct Sums {
+    T products[lanes] = {}, squares[2][lanes] = {};
+  };
+
+  template <class T>
+  static T length(T squares) {
+    return Options.normalize ? std::max(std::sqrt(squares), shortest<T>) : T(1);
+  }
+  /// Calls f(first row, sums) for each multiple of `lanes` rows, padding included.
+  template <class Outputs, class F>
+  static void each_block(const Outputs& outputs, const F& f) {
+    using T = typename std::remove_cvref_t<decltype(outputs[0])>::value_type;
+    for (std::size_t row = 0; row < outputs[0].stride(); row += lanes) {
+      Sums<T> sums;
+      for (std::size_t c = 0; c < outputs[0].features(); ++c) {
+        const T *const a = outputs[0].feature(c) + row, *const b = outputs[1].feature(c) + row;
+        for (std::size_t i = 0; i < lanes; ++i) {
+          sums.products[i] += a[i] * b[i];
+          sums.squares[0][i] += a[i] * a[i];
+          sums.squares[1][i] += b[i] * b[i];
+        }
+      }
+      f(row, sums);
+    }
   }
 };
 

@@ -25,7 +25,9 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -43,21 +45,15 @@ enum class Precision : unsigned char {
 
 /// By name, so that none of the layers is included.
 consteval Precision precision_of(std::string_view name) {
-  constexpr std::string_view unchanged[] = {"slice",
-                                            "to_sequence",
-                                            "permute",
-                                            "repeat_vector",
-                                            "masking",
-                                            "identity",
-                                            "cropping1d",
-                                            "cropping2d",
-                                            "zero_padding1d",
-                                            "zero_padding2d",
-                                            "activity_regularization"};
+  constexpr std::string_view unchanged[] = {
+      "slice",          "to_sequence",    "permute",        "repeat_vector",
+      "masking",        "identity",       "cropping1d",     "cropping2d",
+      "zero_padding1d", "zero_padding2d", "zero_padding3d", "activity_regularization"};
   // They look numbers up or normalise, with variables of float, as those of Keras do.
   constexpr std::string_view output[] = {
-      "embedding",         "position_embedding",  "normalization",       "layer_normalization",
-      "rms_normalization", "group_normalization", "batch_normalization", "unit_normalization"};
+      "embedding",           "position_embedding", "normalization",
+      "layer_normalization", "rms_normalization",  "group_normalization",
+      "batch_normalization", "unit_normalization", "discretization"};
   // Their kernels are read by kernels::multiply alone, which rounds as it packs; it adds biases as
   // they are.
   constexpr std::string_view products[] = {"dense", "multi_head_attention"};
@@ -70,6 +66,17 @@ consteval Precision precision_of(std::string_view name) {
 template <class T>
 void round_tensor(const TensorView<T>& view) {
   kernels::round_to_bfloat16(view.features() * view.stride(), view.data(), view.data());
+}
+
+inline constexpr KeptFormat bfloat16_format{kernels::pack_bfloat16, kernels::unpack_bfloat16};
+
+/// Elements of L's scratch, the first ones, that are kept in 16 bits.
+template <class L, class In>
+constexpr std::size_t packed_scratch(std::size_t size) {
+  if constexpr (requires { L::template packed_scratch<In>(size); })
+    return L::template packed_scratch<In>(size);
+  else
+    return 0;
 }
 
 template <class L, Precision P>
@@ -93,10 +100,20 @@ template <class L, Precision P>
 struct Rounded : RoundedFusible<L, P> {
   using AnnouncesGradients = std::conditional_t<AnnouncingLayer<L>, Rounded, void>;
 
-  /// What L needs, and behind it what is rounded for L.
+  template <class In>
+  static constexpr const KeptFormat* kept_format =
+      P == Precision::float32 ? nullptr : &bfloat16_format;
+
+  /// What L keeps, the first part of it packed.
+  template <class In>
+    requires requires { L::template scratch<In>(std::size_t{}); }
+  static constexpr std::size_t scratch(std::size_t size) {
+    return halved(packed_elements<In>(size)) + rest<In>(size);
+  }
+  /// What L needs, what is rounded for L, and its scratch where that is packed.
   template <class In>
   static constexpr std::size_t temporary(std::size_t size) {
-    std::size_t elements = copied<In>(rows<In>(size));
+    std::size_t elements = copied<In>(rows<In>(size)) + unpacked_scratch<In>(size);
     if constexpr (requires { L::template temporary<In>(size); })
       elements += padded_batch(L::template temporary<In>(size));
     return elements;
@@ -105,7 +122,10 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     static_assert(std::is_same_v<T, float>, "lockstep: MixedBFloat16 is for float");
-    with_operands<In>(pass, [](const ForwardPass<T>& own) { L::template forward<In, T>(own); });
+    with_operands<In>(pass, [&](const ForwardPass<T>& own) {
+      L::template forward<In, T>(own);
+      keep_scratch<In>(pass, own);
+    });
     if constexpr (P != Precision::float32) round_tensor(pass.y);
   }
 
@@ -156,6 +176,51 @@ struct Rounded : RoundedFusible<L, P> {
     return elements;
   }
 
+  /// `size`, as scratch and temporary are given it, of a pass.
+  template <class In, class Pass>
+  static std::size_t size_of(const Pass& pass) {
+    return SequenceLayer<L> ? samples_of(pass.x, tensor_size<In>) : pass.x.stride();
+  }
+  template <class In>
+  static constexpr std::size_t packed_elements(std::size_t size) {
+    return P == Precision::float32 ? 0 : packed_scratch<L, In>(size);
+  }
+  template <class In>
+  static constexpr std::size_t unpacked_scratch(std::size_t size) {
+    if constexpr (requires { L::template scratch<In>(size); })
+      return packed_elements<In>(size) == 0 ? 0 : padded_batch(L::template scratch<In>(size));
+    else
+      return 0;
+  }
+  /// Elements of L's scratch that are kept as they are.
+  template <class In>
+  static constexpr std::size_t rest(std::size_t size) {
+    if constexpr (requires { L::template scratch<In>(size); })
+      return L::template scratch<In>(size) - packed_elements<In>(size);
+    else
+      return 0;
+  }
+  /// Gives L a scratch in temporary memory, where its own is packed; in backward what was kept.
+  template <class In, class Pass>
+  static void take_scratch(const Pass& pass, Pass& own) {
+    const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
+    if (packed == 0) return;
+    own.scratch = own.temporary.first(unpacked_scratch<In>(size));
+    own.temporary = own.temporary.subspan(own.scratch.size());
+    if constexpr (std::is_same_v<Pass, BackwardPass<float>>) {
+      kernels::unpack_bfloat16(packed, pass.scratch.data(), own.scratch.data());
+      std::copy_n(pass.scratch.data() + halved(packed), rest<In>(size),
+                  own.scratch.data() + packed);
+    }
+  }
+  template <class In>
+  static void keep_scratch(const ForwardPass<float>& pass, const ForwardPass<float>& own) {
+    const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
+    if (packed == 0) return;
+    kernels::pack_bfloat16(packed, own.scratch.data(), pass.scratch.data());
+    std::copy_n(own.scratch.data() + packed, rest<In>(size), pass.scratch.data() + halved(packed));
+  }
+
   /// Rounded variables and input.
   template <class In>
   struct Copies {
@@ -184,6 +249,7 @@ struct Rounded : RoundedFusible<L, P> {
       own.x = copies.x;
       own.temporary = pass.temporary.subspan(copied<In>(pass.x.stride()));
     }
+    take_scratch<In>(pass, own);
     const Scope scope;
     f(own);
   }
@@ -224,6 +290,14 @@ struct WithBFloat16<Recompute<Layers...>> {
   using Type = Recompute<typename WithBFloat16<Layers>::Type...>;
 };
 template <class L>
+struct WithBFloat16<TimeDistributed<L>> {
+  using Type = TimeDistributed<typename WithBFloat16<L>::Type>;
+};
+template <class L, SpectralNormalizationOptions Options>
+struct WithBFloat16<SpectralNormalization<L, Options>> {
+  using Type = SpectralNormalization<typename WithBFloat16<L>::Type, Options>;
+};
+template <class L>
 struct WithBFloat16<Frozen<L>> {
   using Type = Frozen<typename WithBFloat16<L>::Type>;
 };
@@ -248,6 +322,18 @@ struct WithBFloat16<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Opti
   using Type = Rounded<CrossAttention<Heads, KeyDim, typename WithBFloat16<QueryBranch>::Type,
                                       typename WithBFloat16<ValueBranch>::Type, Options>,
                        Precision::products>;
+};
+template <class QueryBranch, class ValueBranch, AttentionOptions Options>
+struct WithBFloat16<Attention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<Attention<typename WithBFloat16<QueryBranch>::Type,
+                                 typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::output>;
+};
+template <class QueryBranch, class ValueBranch, AdditiveAttentionOptions Options>
+struct WithBFloat16<AdditiveAttention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<AdditiveAttention<typename WithBFloat16<QueryBranch>::Type,
+                                         typename WithBFloat16<ValueBranch>::Type, Options>,
+                       Precision::output>;
 };
 /// (Its table is read as an Embedding's, and rounded in the products of the head.)
 template <class EmbeddingLayer, class... Layers>

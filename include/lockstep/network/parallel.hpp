@@ -34,9 +34,9 @@ concept FittingBranch = Merge::template Rule<FirstOutput, Output>::holds;
 template <std::size_t Number, class Output, class FirstOutput, class Branch, class Merge>
 consteval bool check_fit() {
   static_assert(FittingBranch<Number, Output, FirstOutput, Branch, Merge>,
-                "lockstep: this branch of Parallel does not fit the first one: Add, Multiply and "
-                "Average need outputs of one shape, Concatenate shapes that differ in the last "
-                "extent only");
+                "lockstep: this branch of Parallel does not fit the first one: Concatenate needs "
+                "shapes that differ in the last extent only, Dot flat outputs of one size, other "
+                "merges outputs of one shape");
   return true;
 }
 /// (A branch that is no layer, or does not take In, has its own message, which comes first.)
@@ -80,7 +80,7 @@ template <bool HideIdentity, class Merge, class... Branches>
 struct ParallelLayers {
   static_assert(HasMergeRule<Merge>,
                 "lockstep: the first parameter of Parallel is how its branches come together: "
-                "ls::Add, ls::Multiply, ls::Average or ls::Concatenate");
+                "ls::Add, ls::Multiply, ls::Concatenate, ...");
   static constexpr std::size_t count = sizeof...(Branches);
   static constexpr bool keeps_padding = true;
   static constexpr bool takes_sequences = true;
@@ -160,6 +160,7 @@ struct ParallelLayers {
         all[b].place.position = before.position;
         all[b].place.first_variable = before.first_variable;
         all[b].place.first_state_variable = before.first_state_variable;
+        if (std::is_same_v<Merge, NoMerge>) all[b].place.kept = nullptr;  // others read it
         before.position += HideIdentity && !all[b].computes ? 0 : layer_counts[b];
         before.first_variable += all[b].place.variables;
         before.first_state_variable += all[b].place.state_variables;
@@ -202,9 +203,10 @@ struct ParallelLayers {
 
 }  // namespace detail
 
-/// Branches that have one input, and whose outputs a merge (Add, Multiply, Average, Concatenate)
-/// makes one of. A branch is a layer or a Sequential; Identity hands the input on. As in Keras, a
-/// row of the output counts where it does in one branch; if a branch has no mask, all rows count.
+/// Branches that have one input, and whose outputs a merge (Add, Subtract, Multiply, Average,
+/// Maximum, Minimum, Dot, Concatenate) makes one of. A branch is a layer or a Sequential; Identity
+/// hands the input on. As in Keras, a row of the output counts where it does in one branch; if a
+/// branch has no mask, all rows count.
 /// @code
 /// using Inception = Parallel<Concatenate, Conv2D<16, 1, ReLU>,
 ///                            Sequential<Conv2D<8, 1, ReLU>, Conv2D<16, 3, ReLU, same>>>;

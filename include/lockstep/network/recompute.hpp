@@ -107,8 +107,8 @@ struct RecomputePlaces {
 /// moving statistics are changed once. It may stand in Repeat, Residual, Recompute and others.
 ///
 /// Of one layer (a Sequential, say), it has the names of that layer, and of several those of a
-/// Sequential of them; files of weights load with Recompute or without. Inference is that of the
-/// layers. Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost",
+/// Sequential of them; files of weights load with Recompute or without. Inference calls the
+/// layers as ever. Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost",
 /// arXiv 1604.06174, 2016.
 /// @code
 /// using Deep = Sequential<Input<64>, TiedHead<Embedding<65, 128>, Repeat<12, Recompute<Block>>>>;
@@ -133,6 +133,8 @@ struct Recompute : detail::RecomputedInfo<Layers...> {
   template <class In>
   static constexpr auto state_variables = Body::template state_variables<In>;
 
+  template <class In>
+  static constexpr const detail::KeptFormat* kept_format = Body::template kept_format<In>;
   template <class In>
   static constexpr bool adds_to_output = Body::template adds_to_output<In>;
   template <class In, class T>

@@ -67,21 +67,38 @@ struct BackwardCall {
   return layer.is_container ? nullptr : context.trace;
 }
 
-/// Calls f(i, x, y, scratch) for each layer, first to last, with where its arrays lie in those of
-/// the container's pass.
+/// One of the two places for outputs that are kept packed; null where none is.
+template <class Pass>
+[[nodiscard]] auto* unpacked_room(std::span<const LayerPlace> layers, const Pass& pass,
+                                  std::size_t samples, std::size_t which) {
+  const std::size_t elements = unpacked_elements(layers, samples);
+  auto* const begin = pass.temporary.data();
+  return elements == 0 ? nullptr
+                       : begin + 2 * gradient_elements(layers, samples) + which * elements;
+}
+
+/// Calls f(i, x, y, kept, scratch) for each layer, first to last, with where its arrays lie in
+/// those of the container's pass. `kept`: where y is kept, if that is not y itself, else null.
 template <class T, class F>
 void each_layer(std::span<const LayerPlace> layers, const ForwardPass<T>& pass, F&& f) {
   const std::size_t samples = samples_of(pass.x, layers.front().input);
   TensorView<const T> x = pass.x;
   T* output = pass.scratch.data();
   std::size_t own = kept_elements(layers, samples);
+  T* const unpacked[2] = {unpacked_room(layers, pass, samples, 0),
+                          unpacked_room(layers, pass, samples, 1)};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerPlace& layer = layers[i];
     const bool is_last = i + 1 == layers.size();
-    const TensorView<T> y = layer.output.view(is_last ? pass.y.data() : output, samples);
+    const bool packs = !is_last && layer.kept != nullptr;
+    const TensorView<T> y = layer.output.view(is_last ? pass.y.data()
+                                              : packs ? unpacked[i % 2]
+                                                      : output,
+                                              samples);
     const std::size_t scratch_size = layer.scratch_size(samples);
-    f(i, layer.input.view(x.data(), samples), y, pass.scratch.subspan(own, scratch_size));
-    output += layer.output.elements(samples);
+    f(i, layer.input.view(x.data(), samples), y, packs ? output : nullptr,
+      pass.scratch.subspan(own, scratch_size));
+    if (!is_last) output += layer.kept_size(samples);
     own += scratch_size;
     x = y;
   }
@@ -96,28 +113,29 @@ void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall
     return;
   }
   const T* mask = pass.mask;
-  const std::size_t gradients =
-      2 * gradient_elements(layers, samples_of(pass.x, layers.front().input));
-  each_layer(layers, pass,
-             [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
-               const LayerPlace& layer = layers[i];
-               const StepContext context = layer.context(pass.context);
-               const TraceSpan span(trace_of(layer, context), TracePart::forward, context.layer);
-               const T* mask_of_y = layer.keeps_mask ? mask : nullptr;
-               calls[i].run(
-                   {.context = context,
-                    .weights = pass.weights.subspan(layer.first_variable, layer.variables),
-                    .state = pass.state.subspan(layer.first_state_variable, layer.state_variables),
-                    .x = x,
-                    .y = y,
-                    .scratch = scratch,
-                    .mask = mask,
-                    .mask_of_y = &mask_of_y,
-                    .temporary = pass.temporary.subspan(gradients),
-                    .addend = i + 1 == layers.size() ? pass.addend : nullptr,
-                    .minimum = i + 1 == layers.size() ? pass.minimum : ForwardPass<T>::no_minimum});
-               mask = mask_of_y;
-             });
+  const std::size_t temporary = first_temporary(layers, samples_of(pass.x, layers.front().input));
+  each_layer(
+      layers, pass,
+      [&](std::size_t i, TensorView<const T> x, TensorView<T> y, T* kept, std::span<T> scratch) {
+        const LayerPlace& layer = layers[i];
+        const StepContext context = layer.context(pass.context);
+        const TraceSpan span(trace_of(layer, context), TracePart::forward, context.layer);
+        const T* mask_of_y = layer.keeps_mask ? mask : nullptr;
+        calls[i].run(
+            {.context = context,
+             .weights = pass.weights.subspan(layer.first_variable, layer.variables),
+             .state = pass.state.subspan(layer.first_state_variable, layer.state_variables),
+             .x = x,
+             .y = y,
+             .scratch = scratch,
+             .mask = mask,
+             .mask_of_y = &mask_of_y,
+             .temporary = pass.temporary.subspan(temporary),
+             .addend = i + 1 == layers.size() ? pass.addend : nullptr,
+             .minimum = i + 1 == layers.size() ? pass.minimum : ForwardPass<T>::no_minimum});
+        if (kept != nullptr) layer.pack_output(y, kept);
+        mask = mask_of_y;
+      });
   pass.set_mask(mask);
 }
 
@@ -127,20 +145,25 @@ template <class T>
 void visit_outputs(std::span<const LayerPlace> layers, std::span<const ForwardCall<T>> calls,
                    std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
   if (layers.empty()) return;
-  each_layer(layers, pass,
-             [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
-               if (calls[i].each_output == nullptr)
-                 visit(first + layers[i].position, y);
-               else
-                 calls[i].each_output(first + layers[i].position,
-                                      {.context = pass.context,
-                                       .weights = {},
-                                       .state = {},
-                                       .x = x,
-                                       .y = y,
-                                       .scratch = scratch},
-                                      visit);
-             });
+  const std::size_t samples = samples_of(pass.x, layers.front().input);
+  const std::span<T> temporary = pass.temporary.subspan(first_temporary(layers, samples));
+  each_layer(
+      layers, pass,
+      [&](std::size_t i, TensorView<const T> x, TensorView<T> y, T* kept, std::span<T> scratch) {
+        if (kept != nullptr) static_cast<void>(layers[i].unpack_output(kept, y.data(), samples));
+        if (calls[i].each_output == nullptr)
+          visit(first + layers[i].position, y);
+        else
+          calls[i].each_output(first + layers[i].position,
+                               {.context = pass.context,
+                                .weights = {},
+                                .state = {},
+                                .x = x,
+                                .y = y,
+                                .scratch = scratch,
+                                .temporary = temporary},
+                               visit);
+      });
 }
 
 template <class T>
@@ -155,18 +178,23 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
   const std::size_t kept = kept_elements(layers, samples);
   const std::size_t largest = gradient_elements(layers, samples);
   T* const gradients[2] = {pass.temporary.data(), pass.temporary.data() + largest};
+  T* const unpacked[2] = {unpacked_room(layers, pass, samples, 0),
+                          unpacked_room(layers, pass, samples, 1)};
   std::size_t turn = 0;
   std::size_t own = container_scratch(layers, samples);
   const T* y = pass.y.data();
-  T* input = pass.scratch.data() +
-             kept;  // after the first round: where the layer's input lies, if it is no x
+  T* packed = pass.scratch.data() + kept;  // after the first round: where the input is kept
+  T* input = nullptr;                      // and where it lies, if it is no x
   T* dy = pass.dy.data();
   for (std::size_t i = layers.size(); i > 0 && calls[i - 1].run != nullptr; --i) {
     const LayerPlace& layer = layers[i - 1];
     const BackwardCall<T>& call = calls[i - 1];
     const std::size_t scratch_size = layer.scratch_size(samples);
     own -= scratch_size;
-    if (i > 1) input -= layers[i - 2].output.elements(samples);
+    if (i > 1) {
+      packed -= layers[i - 2].kept_size(samples);
+      input = layers[i - 2].unpack_output(packed, unpacked[i % 2], samples);
+    }
     StepContext context = layer.context(pass.context);
     if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
     T* dx = nullptr;
@@ -200,7 +228,7 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
         .dx = call.dx == GradientPlace::nowhere ? TensorView<T>() : layer.input.view(dx, samples),
         .gradients = pass.gradients.subspan(layer.first_variable, layer.variables),
         .scratch = pass.scratch.subspan(own, scratch_size),
-        .temporary = pass.temporary.subspan(2 * largest),
+        .temporary = pass.temporary.subspan(first_temporary(layers, samples)),
         .keeps_dy = i == layers.size() && pass.keeps_dy,
         .adds_to_dx = i == 1 && pass.adds_to_dx};
     const TraceSpan span(trace_of(layer, context), TracePart::backward, context.layer);

@@ -108,6 +108,8 @@ constexpr void add_values(Fingerprint& to, const V& value) {
     to.add(std::bit_cast<std::uint64_t>(static_cast<double>(value)));
   else if constexpr (std::is_same_v<V, InitializerOption>)
     add_initializer(to, value);
+  else if constexpr (std::is_array_v<V>)
+    for (const auto& one : value) add_values(to, one);
   else if constexpr (std::is_aggregate_v<V>)
     with_fields(value, [&](const auto&... fields) { add_all(to, fields...); });
   else if constexpr (requires { value.height; })
@@ -148,6 +150,14 @@ template <template <class, auto, auto...> class L, class X, auto V, auto... W>
 struct Arguments<L<X, V, W...>> : KnownArguments {
   static constexpr void add(Fingerprint& to) {
     add_type<X>(to);
+    add_all(to, V, W...);
+  }
+};
+template <template <class, class, auto, auto...> class L, class X, class Y, auto V, auto... W>
+struct Arguments<L<X, Y, V, W...>> : KnownArguments {
+  static constexpr void add(Fingerprint& to) {
+    add_type<X>(to);
+    add_type<Y>(to);
     add_all(to, V, W...);
   }
 };
@@ -218,9 +228,9 @@ constexpr void add_layers(Fingerprint& to, std::span<const LayerInfo> layers) {
 
 }  // namespace detail
 
-/// A number of a model, or of a layer, that is another one after any change of its layers, their
-/// order, shapes, activations, options and initial values, and the same on all compilers. A program
-/// that commits it notices an unintended change:
+/// A number that any change of a model, or of a layer, changes: of its layers, their order, shapes,
+/// activations, options and initial values. All compilers compute the same. A program that commits
+/// it notices an unintended change:
 /// @code
 /// static_assert(ls::signature<Net> == 0x1d3c5f8b0a6e2947, "Net has changed: do files still fit?");
 /// @endcode

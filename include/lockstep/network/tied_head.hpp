@@ -194,14 +194,16 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
     const Places p = places<In>(samples);
     const TensorView<T> tokens = activation<In>(pass.scratch, p.tokens, samples);
     f(first, TensorView<const T>(tokens));
-    Body::template each_output<Tokens<In>, T>(first + 1,
-                                              {.context = pass.context,
-                                               .weights = {},
-                                               .state = {},
-                                               .x = tokens,
-                                               .y = activation<In>(pass.scratch, p.hidden, samples),
-                                               .scratch = pass.scratch.subspan(p.body)},
-                                              f);
+    Body::template each_output<Tokens<In>, T>(
+        first + 1,
+        {.context = pass.context,
+         .weights = {},
+         .state = {},
+         .x = tokens,
+         .y = activation<In>(pass.scratch, p.hidden, samples),
+         .scratch = pass.scratch.subspan(p.body),
+         .temporary = pass.temporary.subspan(temporary_places<In>(samples).body)},
+        f);
     f(first, TensorView<const T>(pass.y));  // the table once more
   }
 

@@ -60,15 +60,46 @@ struct Adafactor {
   static constexpr std::string_view name = "Adafactor";
   static constexpr bool updates_whole_variables = true;
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"beta_2_decay", beta_2_decay},
+                                              {"epsilon_1", epsilon_1},
+                                              {"epsilon_2", epsilon_2},
+                                              {"clip_threshold", clip_threshold},
+                                              {"relative_step", relative_step},
+                                              {"weight_decay", weight_decay}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_option(beta_2_decay < 0, name, "beta_2_decay", beta_2_decay,
+                           "a number below 0");
+    detail::require_not_negative(name, "epsilon_1", epsilon_1);
+    detail::require_not_negative(name, "epsilon_2", epsilon_2);
+    detail::require_option(clip_threshold > 0, name, "clip_threshold", clip_threshold,
+                           "a number above 0");
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const;
+  void keras_slots(KerasSlots& keras) const {
+    using Part = KerasSlot::Part;
+    for (const std::size_t i : keras.order()) {
+      const Variable& variable = keras.variables()[i];
+      const bool is_factored = extents_of(variable).columns > 0;
+      if (variable.rank < 2) {
+        keras.number(0);
+        keras.number(0);
+      } else {
+        keras.of_variable(i, {.part = is_factored ? Part::rows : Part::row_means});
+        keras.of_variable(i, {.part = is_factored ? Part::columns : Part::column_means});
+      }
+      keras.of_variable(i, {.part = is_factored ? Part::unread : Part::whole});
+    }
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
@@ -80,7 +111,13 @@ struct Adafactor {
   struct Extents {
     std::size_t outer = 1, rows = 0, columns = 0;
   };
-  [[nodiscard]] static Extents extents_of(const Variable& variable) noexcept;
+  [[nodiscard]] static Extents extents_of(const Variable& variable) noexcept {
+    const auto shape = variable.shape();
+    if (shape.size() < 2 || shape[shape.size() - 1] < 2 || shape[shape.size() - 2] < 2) return {};
+    Extents extents{.rows = shape[shape.size() - 2], .columns = shape[shape.size() - 1]};
+    for (std::size_t i = 0; i + 2 < shape.size(); ++i) extents.outer *= shape[i];
+    return extents;
+  }
 
   template <class T>
   struct Moments;
@@ -145,42 +182,6 @@ struct Adafactor::Moments {
   }
 };
 
-inline std::string Adafactor::description() const {
-  return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                            {"beta_2_decay", beta_2_decay},
-                                            {"epsilon_1", epsilon_1},
-                                            {"epsilon_2", epsilon_2},
-                                            {"clip_threshold", clip_threshold},
-                                            {"relative_step", relative_step},
-                                            {"weight_decay", weight_decay}});
-}
-
-inline void Adafactor::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_option(beta_2_decay < 0, name, "beta_2_decay", beta_2_decay, "a number below 0");
-  detail::require_not_negative(name, "epsilon_1", epsilon_1);
-  detail::require_not_negative(name, "epsilon_2", epsilon_2);
-  detail::require_option(clip_threshold > 0, name, "clip_threshold", clip_threshold,
-                         "a number above 0");
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-}
-
-inline void Adafactor::keras_slots(KerasSlots& keras) const {
-  using Part = KerasSlot::Part;
-  for (const std::size_t i : keras.order()) {
-    const Variable& variable = keras.variables()[i];
-    const bool is_factored = extents_of(variable).columns > 0;
-    if (variable.rank < 2) {
-      keras.number(0);
-      keras.number(0);
-    } else {
-      keras.of_variable(i, {.part = is_factored ? Part::rows : Part::row_means});
-      keras.of_variable(i, {.part = is_factored ? Part::columns : Part::column_means});
-    }
-    keras.of_variable(i, {.part = is_factored ? Part::unread : Part::whole});
-  }
-}
-
 template <class T>
 void Adafactor::update(const UpdateContext& context, std::span<T> parameters,
                        std::span<const T> gradients, std::span<T* const> slots) const {
@@ -231,14 +232,6 @@ void Adafactor::update(const UpdateContext& context, std::span<T> parameters,
     moments.apply(extents.columns, step, root, parameters.data() + begin, columns,
                   gradients.data() + begin);
   });
-}
-
-inline auto Adafactor::extents_of(const Variable& variable) noexcept -> Extents {
-  const auto shape = variable.shape();
-  if (shape.size() < 2 || shape[shape.size() - 1] < 2 || shape[shape.size() - 2] < 2) return {};
-  Extents extents{.rows = shape[shape.size() - 2], .columns = shape[shape.size() - 1]};
-  for (std::size_t i = 0; i + 2 < shape.size(); ++i) extents.outer *= shape[i];
-  return extents;
 }
 
 }}  // namespace lockstep

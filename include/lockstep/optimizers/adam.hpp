@@ -235,7 +235,10 @@ struct Nadam {
   [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const;
+  void keras_slots(KerasSlots& keras) const {
+    keras.each_variable({{.slot = 0}, {.slot = 1}});
+    keras.number(product(keras.iterations()));
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
@@ -244,14 +247,15 @@ struct Nadam {
  private:
   static constexpr std::int64_t varying = 1000;  // 1 - 0.5 * 0.96^t is 1 from then on
 
-  [[nodiscard]] double factor(std::int64_t t) const;
-  [[nodiscard]] double product(std::int64_t t) const;
+  [[nodiscard]] double factor(std::int64_t t) const {
+    return beta_1 * (1 - 0.5 * detail::power(0.96, std::min(t, varying)));
+  }
+  [[nodiscard]] double product(std::int64_t t) const {
+    double result = detail::power(beta_1, t), decay = 1;
+    for (std::int64_t i = std::min(t, varying); i > 0; --i) result *= 1 - 0.5 * (decay *= 0.96);
+    return result;
+  }
 };
-
-inline void Nadam::keras_slots(KerasSlots& keras) const {
-  keras.each_variable({{.slot = 0}, {.slot = 1}});
-  keras.number(product(keras.iterations()));
-}
 
 template <class T>
 void Nadam::update(const UpdateContext& context, std::span<T> parameters,
@@ -271,16 +275,6 @@ void Nadam::update(const UpdateContext& context, std::span<T> parameters,
     w = keep * w - rate * (by_m * m + by_g * g) / (sqrt(by_v * v) + eps);
   };
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
-}
-
-inline double Nadam::factor(std::int64_t t) const {
-  return beta_1 * (1 - 0.5 * detail::power(0.96, std::min(t, varying)));
-}
-
-inline double Nadam::product(std::int64_t t) const {
-  double result = detail::power(beta_1, t), decay = 1;
-  for (std::int64_t i = std::min(t, varying); i > 0; --i) result *= 1 - 0.5 * (decay *= 0.96);
-  return result;
 }
 
 }}  // namespace lockstep

@@ -49,49 +49,43 @@ struct Ftrl {
 
   static constexpr std::string_view name = "Ftrl";
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(
+        *this, {{"learning_rate", learning_rate.description()},
+                {"initial_accumulator_value", initial_accumulator_value},
+                {"l1_regularization_strength", l1_regularization_strength},
+                {"l2_regularization_strength", l2_regularization_strength},
+                {"l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength},
+                {"beta", beta},
+                {"weight_decay", weight_decay}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
+    detail::require_not_negative(name, "l1_regularization_strength", l1_regularization_strength);
+    detail::require_not_negative(name, "l2_regularization_strength", l2_regularization_strength);
+    detail::require_not_negative(name, "l2_shrinkage_regularization_strength",
+                                 l2_shrinkage_regularization_strength);
+    detail::require_not_negative(name, "beta", beta);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+    detail::require_option(initial_accumulator_value + l2_regularization_strength + beta > 0, name,
+                           "initial_accumulator_value", initial_accumulator_value,
+                           "a number above 0, unless l2_regularization_strength or beta is");
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const;
+  void keras_slots(KerasSlots& keras) const {
+    keras.each_variable({{.slot = 0, .added = initial_accumulator_value}, {.slot = 1}});
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const;
 };
-
-inline std::string Ftrl::description() const {
-  return detail::describe_optimizer(
-      *this, {{"learning_rate", learning_rate.description()},
-              {"initial_accumulator_value", initial_accumulator_value},
-              {"l1_regularization_strength", l1_regularization_strength},
-              {"l2_regularization_strength", l2_regularization_strength},
-              {"l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength},
-              {"beta", beta},
-              {"weight_decay", weight_decay}});
-}
-
-inline void Ftrl::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
-  detail::require_not_negative(name, "l1_regularization_strength", l1_regularization_strength);
-  detail::require_not_negative(name, "l2_regularization_strength", l2_regularization_strength);
-  detail::require_not_negative(name, "l2_shrinkage_regularization_strength",
-                               l2_shrinkage_regularization_strength);
-  detail::require_not_negative(name, "beta", beta);
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-  detail::require_option(initial_accumulator_value + l2_regularization_strength + beta > 0, name,
-                         "initial_accumulator_value", initial_accumulator_value,
-                         "a number above 0, unless l2_regularization_strength or beta is");
-}
-
-inline void Ftrl::keras_slots(KerasSlots& keras) const {
-  keras.each_variable({{.slot = 0, .added = initial_accumulator_value}, {.slot = 1}});
-}
 
 template <class T>
 void Ftrl::update(const UpdateContext& context, std::span<T> parameters,

@@ -53,10 +53,24 @@ struct LARS {
   static constexpr std::string_view name = "LARS";
   static constexpr bool updates_whole_variables = true;
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(
+        *this, {{"learning_rate", learning_rate.description()},
+                {"momentum", momentum},
+                {"trust_coefficient", trust_coefficient},
+                {"epsilon", epsilon},
+                {"weight_decay", weight_decay},
+                {"exclude_from_layer_adaptation", exclude_from_layer_adaptation.description()}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "momentum", momentum);
+    detail::require_not_negative(name, "trust_coefficient", trust_coefficient);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
@@ -64,24 +78,6 @@ struct LARS {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const;
 };
-
-inline std::string LARS::description() const {
-  return detail::describe_optimizer(
-      *this, {{"learning_rate", learning_rate.description()},
-              {"momentum", momentum},
-              {"trust_coefficient", trust_coefficient},
-              {"epsilon", epsilon},
-              {"weight_decay", weight_decay},
-              {"exclude_from_layer_adaptation", exclude_from_layer_adaptation.description()}});
-}
-
-inline void LARS::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_decay_rate(name, "momentum", momentum);
-  detail::require_not_negative(name, "trust_coefficient", trust_coefficient);
-  detail::require_not_negative(name, "epsilon", epsilon);
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-}
 
 template <class T>
 void LARS::update(const UpdateContext& context, std::span<T> parameters,

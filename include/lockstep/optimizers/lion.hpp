@@ -41,10 +41,20 @@ struct Lion {
 
   static constexpr std::string_view name = "Lion";
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"beta_1", beta_1},
+                                              {"beta_2", beta_2},
+                                              {"weight_decay", weight_decay}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "beta_1", beta_1);
+    detail::require_decay_rate(name, "beta_2", beta_2);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
@@ -55,20 +65,6 @@ struct Lion {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const;
 };
-
-inline std::string Lion::description() const {
-  return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                            {"beta_1", beta_1},
-                                            {"beta_2", beta_2},
-                                            {"weight_decay", weight_decay}});
-}
-
-inline void Lion::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_decay_rate(name, "beta_1", beta_1);
-  detail::require_decay_rate(name, "beta_2", beta_2);
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-}
 
 template <class T>
 void Lion::update(const UpdateContext& context, std::span<T> parameters,

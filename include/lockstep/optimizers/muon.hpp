@@ -64,22 +64,58 @@ struct Muon {
   static constexpr std::string_view name = "Muon";
   static constexpr bool updates_whole_variables = true;
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"adam_beta_1", adam_beta_1},
+                                              {"adam_beta_2", adam_beta_2},
+                                              {"adam_weight_decay", adam_weight_decay},
+                                              {"epsilon", epsilon},
+                                              {"weight_decay", weight_decay},
+                                              {"exclude_layers", exclude_layers.description()},
+                                              {"exclude_embeddings", exclude_embeddings},
+                                              {"muon_a", muon_a},
+                                              {"muon_b", muon_b},
+                                              {"muon_c", muon_c},
+                                              {"adam_lr_ratio", adam_lr_ratio},
+                                              {"momentum", momentum},
+                                              {"ns_steps", ns_steps},
+                                              {"nesterov", nesterov},
+                                              {"rms_rate", rms_rate}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "adam_beta_1", adam_beta_1);
+    detail::require_decay_rate(name, "adam_beta_2", adam_beta_2);
+    detail::require_decay_rate(name, "momentum", momentum);
+    detail::require_not_negative(name, "adam_weight_decay", adam_weight_decay);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+    detail::require_not_negative(name, "adam_lr_ratio", adam_lr_ratio);
+    detail::require_not_negative(name, "rms_rate", rms_rate);
+    detail::require_count(name, "ns_steps", ns_steps, 0);
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
   /// In Keras's files.
-  void keras_slots(KerasSlots& keras) const;
+  void keras_slots(KerasSlots& keras) const {
+    for (const std::size_t i : keras.order()) {
+      keras.of_variable(i, {.slot = 0});
+      if (is_for_adam(keras.variables()[i], keras.names()[i])) keras.of_variable(i, {.slot = 1});
+    }
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const;
 
  private:
-  [[nodiscard]] bool is_for_adam(const Variable& variable, std::string_view variable_name) const;
+  [[nodiscard]] bool is_for_adam(const Variable& variable, std::string_view variable_name) const {
+    return variable.rank != 2 || exclude_layers.contains(variable_name, 2) ||
+           (exclude_embeddings && variable_name.find("embedding") != std::string_view::npos);
+  }
 
   template <class T>
   void update_by_adam(const UpdateContext& context, std::span<T> parameters,
@@ -139,45 +175,6 @@ struct Muon::Matrices {
   }
 };
 
-inline std::string Muon::description() const {
-  return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                            {"adam_beta_1", adam_beta_1},
-                                            {"adam_beta_2", adam_beta_2},
-                                            {"adam_weight_decay", adam_weight_decay},
-                                            {"epsilon", epsilon},
-                                            {"weight_decay", weight_decay},
-                                            {"exclude_layers", exclude_layers.description()},
-                                            {"exclude_embeddings", exclude_embeddings},
-                                            {"muon_a", muon_a},
-                                            {"muon_b", muon_b},
-                                            {"muon_c", muon_c},
-                                            {"adam_lr_ratio", adam_lr_ratio},
-                                            {"momentum", momentum},
-                                            {"ns_steps", ns_steps},
-                                            {"nesterov", nesterov},
-                                            {"rms_rate", rms_rate}});
-}
-
-inline void Muon::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_decay_rate(name, "adam_beta_1", adam_beta_1);
-  detail::require_decay_rate(name, "adam_beta_2", adam_beta_2);
-  detail::require_decay_rate(name, "momentum", momentum);
-  detail::require_not_negative(name, "adam_weight_decay", adam_weight_decay);
-  detail::require_not_negative(name, "epsilon", epsilon);
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-  detail::require_not_negative(name, "adam_lr_ratio", adam_lr_ratio);
-  detail::require_not_negative(name, "rms_rate", rms_rate);
-  detail::require_count(name, "ns_steps", ns_steps, 0);
-}
-
-inline void Muon::keras_slots(KerasSlots& keras) const {
-  for (const std::size_t i : keras.order()) {
-    keras.of_variable(i, {.slot = 0});
-    if (is_for_adam(keras.variables()[i], keras.names()[i])) keras.of_variable(i, {.slot = 1});
-  }
-}
-
 template <class T>
 void Muon::update(const UpdateContext& context, std::span<T> parameters,
                   std::span<const T> gradients, std::span<T* const> slots) const {
@@ -187,11 +184,6 @@ void Muon::update(const UpdateContext& context, std::span<T> parameters,
   else
     update_matrix(context, variable.extents[0], variable.extents[1], parameters, gradients,
                   slots[0]);
-}
-
-inline bool Muon::is_for_adam(const Variable& variable, std::string_view variable_name) const {
-  return variable.rank != 2 || exclude_layers.contains(variable_name, 2) ||
-         (exclude_embeddings && variable_name.find("embedding") != std::string_view::npos);
 }
 
 template <class T>

@@ -92,10 +92,21 @@ struct Adagrad {
 
   static constexpr std::string_view name = "Adagrad";
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this,
+                                      {{"learning_rate", learning_rate.description()},
+                                       {"initial_accumulator_value", initial_accumulator_value},
+                                       {"epsilon", epsilon},
+                                       {"weight_decay", weight_decay}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 1; }
 
@@ -108,21 +119,6 @@ struct Adagrad {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const;
 };
-
-inline std::string Adagrad::description() const {
-  return detail::describe_optimizer(*this,
-                                    {{"learning_rate", learning_rate.description()},
-                                     {"initial_accumulator_value", initial_accumulator_value},
-                                     {"epsilon", epsilon},
-                                     {"weight_decay", weight_decay}});
-}
-
-inline void Adagrad::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
-  detail::require_not_negative(name, "epsilon", epsilon);
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-}
 
 template <class T>
 void Adagrad::update(const UpdateContext& context, std::span<T> parameters,
@@ -164,10 +160,20 @@ struct Adadelta {
 
   static constexpr std::string_view name = "Adadelta";
 
-  [[nodiscard]] std::string description() const;
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"rho", rho},
+                                              {"epsilon", epsilon},
+                                              {"weight_decay", weight_decay}});
+  }
 
   /// Throws ConfigurationError.
-  void validate() const;
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "rho", rho);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
 
   [[nodiscard]] constexpr std::size_t slots() const { return 2; }
 
@@ -178,20 +184,6 @@ struct Adadelta {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const;
 };
-
-inline std::string Adadelta::description() const {
-  return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                            {"rho", rho},
-                                            {"epsilon", epsilon},
-                                            {"weight_decay", weight_decay}});
-}
-
-inline void Adadelta::validate() const {
-  detail::require_not_negative(name, "learning_rate", learning_rate);
-  detail::require_decay_rate(name, "rho", rho);
-  detail::require_not_negative(name, "epsilon", epsilon);
-  detail::require_not_negative(name, "weight_decay", weight_decay);
-}
 
 template <class T>
 void Adadelta::update(const UpdateContext& context, std::span<T> parameters,

@@ -67,10 +67,8 @@ class Checkpoint {
   /// BackupAndRestore, too.
   /// Use: `checkpoint.restore("run.lockstep")`.
   void restore(const std::string& path) {
-    detail::check_variables_are_here(Files::trainer(model_), "restore");
-    decode(path,
-           detail::file_from_chief(detail::strategy_of(Files::trainer(model_)), "restore", path,
-                                   checkpoint_check(detail::state_bytes(Files::trainer(model_)))));
+    detail::restore_file(Files::trainer(model_), "restore", path,
+                         [&](const TrainingState& saved) { take(saved); });
   }
 
  private:
@@ -91,19 +89,20 @@ class Checkpoint {
   }
 
   void decode(const std::string& path, std::span<const std::byte> bytes) {
-    detail::naming_file("restore", path, [&] {
-      const TrainingState saved = decode_checkpoint(bytes);
-      detail::check_objects(saved.objects.size(), sizeof...(Objects));
-      detail::restore(Files::trainer(model_), saved);
-      auto state = saved.objects.begin();
-      const auto take = [&]<class O>(O& object) {
-        if constexpr (std::same_as<O, State>)
-          object = *state++;
-        else
-          object.restore(*state++);
-      };
-      std::apply([&](auto&... object) { (take(object), ...); }, objects_);
-    });
+    detail::naming_file("restore", path, [&] { take(decode_checkpoint(bytes)); });
+  }
+
+  void take(const TrainingState& saved) {
+    detail::check_objects(saved.objects.size(), sizeof...(Objects));
+    detail::restore(Files::trainer(model_), saved);
+    auto state = saved.objects.begin();
+    const auto give = [&]<class O>(O& object) {
+      if constexpr (std::same_as<O, State>)
+        object = *state++;
+      else
+        object.restore(*state++);
+    };
+    std::apply([&](auto&... object) { (give(object), ...); }, objects_);
   }
 
   Model& model_;

@@ -20,6 +20,7 @@ struct ExportedArray {
   std::string name;
   std::vector<std::size_t> shape;
   std::vector<float> values;
+  std::size_t product_units = 0;  ///< see Variable
 };
 
 class ExportedVariables {
@@ -36,7 +37,7 @@ class ExportedVariables {
     if (trained && !is_frozen_) return trained_.at(next_trained_++);
     return trained ? state_.at(next_trained_++) : state_.at(next_state_++);
   }
-  [[nodiscard]] const ExportedArray& next_trained() const {
+  [[nodiscard]] ExportedArray& next_trained() {
     return (is_frozen_ ? state_ : trained_).at(next_trained_);
   }
 
@@ -109,7 +110,8 @@ ExportedVariables exported_variables(Model<Net, T, S, LossType, OptimizerType, M
   std::size_t i = 0;
   for (const auto& array : named_arrays_of(Files::trainer(model), 0)) {
     const std::span<const std::size_t> shape = array.variable->shape();
-    ExportedArray exported{array.name, {shape.begin(), shape.end()}, {}};
+    ExportedArray exported{
+        array.name, {shape.begin(), shape.end()}, {}, array.variable->product_units};
     exported.values.reserve(array.values.size());
     for (const T value : array.values) exported.values.push_back(static_cast<float>(value));
     variables.add(order[i++], std::move(exported));

@@ -150,10 +150,15 @@ inline constexpr bool ends_with_softmax = [] {
 /// GenerateOptions::keep_when_full lets it slide. Where each attention has a sliding window, and
 /// there is no PositionEmbedding, it has any length: max_positions is then the largest number.
 ///
+/// P is the scalar type of all arrays, or Int8Weights (saving/int8_weights.hpp).
+///
 /// Neither copied nor moved: a std::shared_ptr<const Generator> is what threads share.
 /// Use: `Generator<Gpt>("gpt.safetensors")`. Keras: KerasHub's `CausalLM`.
-template <class Net, class T = float>
+template <class Net, class P = float>
 class Generator {
+  using Under = detail::InInference<Net, P>;
+  using T = typename Under::Scalar;
+
  public:
   using InputShape = typename Net::InputShape;
   using OutputShape = typename Net::template Output<InputShape>;
@@ -164,7 +169,7 @@ class Generator {
       "lockstep: a Generator computes on the processor: give it the network without On; files fit "
       "both");
   static_assert(
-      !requires { Net::policy; },
+      !requires { Under::Network::policy; },
       "lockstep: this model has a policy of precision (MixedBFloat16): call save_weights(file), "
       "and "
       "give the file to a Generator<Net> of the network without it");
@@ -188,17 +193,18 @@ class Generator {
 
   /// With the variables of any file that Model::load_weights reads. Throws as Predictor does.
   explicit Generator(const std::string& path)
-      : writer_(decoder, {*program_, path, nullptr, loaded_}) {}
+      : writer_(decoder, Under::prepared(*program_, {*program_, path, nullptr, loaded_})) {}
   /// From a file of another program, with its names and layout.
   Generator(const std::string& path, const LoadWeightsOptions& options)
-      : writer_(decoder, {*program_, path, &options, loaded_}) {}
+      : writer_(decoder, Under::prepared(*program_, {*program_, path, &options, loaded_})) {}
   /// With copies of a model's present variables. Where Model::predict may be called.
   template <class S, class Loss, class Optimizer, class... Metrics>
   explicit Generator(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
-      : writer_(
-            decoder,
-            {*program_, detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)}) {
-  }
+      : writer_(decoder,
+                Under::prepared(
+                    *program_,
+                    {*program_,
+                     detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)})) {}
 
   /// What became of each variable, where there were options.
   /// Use: `generator.loaded()`. Keras: none.
@@ -254,6 +260,9 @@ class Generator {
   LoadedWeights loaded_{};
   detail::TextWriter<T> writer_;
 };
+
+template <class Net, class T, class S, class Loss, class Optimizer, class... Metrics>
+Generator(const Model<Net, T, S, Loss, Optimizer, Metrics...>&) -> Generator<Net, T>;
 
 }}  // namespace lockstep
 

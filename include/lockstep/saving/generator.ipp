@@ -121,8 +121,9 @@ void TextWriter<T>::run(TextMemory<T>& memory, std::span<const std::size_t> text
   for (const std::size_t text : texts)
     memory.passes.push_back({tokens.size() / texts.size(), memory.lengths[text],
                              reinterpret_cast<T*>(memory.caches[text].data())});
-  decoder_.run({.weights = variables_.parameters.slices(),
-                .state = variables_.state.slices(),
+  const kernels::WithOtherWeights<T> scope(variables_.mixed);
+  decoder_.run({.weights = variables_.weights(),
+                .state = variables_.states(),
                 .texts = memory.passes,
                 .x = x,
                 .y = y,

@@ -64,6 +64,7 @@ struct WantedArray {
   std::string name;
   std::span<const std::size_t> shape;
   std::string place = {};  ///< what it is called in Keras's files: "dense/0"
+  std::string copy = {};   ///< where they have it once more, which is not read; empty: nowhere
 };
 
 /// What load_weights puts into a model.
@@ -100,7 +101,14 @@ namespace detail {
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path);
 template <class T>
+void save(const Trainer<T>& trainer, const std::string& path, const SaveOptions& options);
+template <class T>
 void load(Trainer<T>& trainer, const std::string& path);
+/// Calls f, on every worker, with the state in a file or in shards, as it needs it. An error's
+/// message gets `call` and the path in front; `call` lives as long as the program.
+template <class T>
+void restore_file(Trainer<T>& trainer, const char* call, const std::string& path,
+                  FunctionRef<void(const TrainingState&)> f);
 template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path);
 template <class T>
@@ -130,6 +138,9 @@ struct ModelFiles {
 
   static void save(const Model& model, const std::string& path) {
     detail::save(*model.trainer_, path);
+  }
+  static void save(const Model& model, const std::string& path, const SaveOptions& options) {
+    detail::save(*model.trainer_, path, options);
   }
   static void load(Model& model, const std::string& path) { detail::load(*model.trainer_, path); }
   static void save_weights(const Model& model, const std::string& path) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "lockstep/checkpoint/sharded_state.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
@@ -300,6 +301,7 @@ LOCKSTEP_INLINE std::optional<SavedArray> find_array(FileArrays& file, const Wan
   const std::string variable = wanted.name.substr(slash == std::string::npos ? 0 : slash + 1);
   NamedFileArray* found = file.take(wanted.name);
   if (found == nullptr && !wanted.place.empty()) found = file.take(wanted.place);
+  if (!wanted.copy.empty()) (void)file.take(wanted.copy);
   if (!file.is_pytorch())
     return found == nullptr ? std::nullopt : std::optional(convert_array(found->array, scalar));
 
@@ -444,11 +446,38 @@ void save(const Trainer<T>& trainer, const std::string& path) {
 }
 
 template <class T>
-void load(Trainer<T>& trainer, const std::string& path) {
-  trainer.check_variables_are_here("load");
+void save(const Trainer<T>& trainer, const std::string& path, const SaveOptions& options) {
+  if (!options.sharded) return save(trainer, path);
+  refuse_weights_format("save", path);
+  trainer.check_variables_are_here("save");
+  save_shares(path, trainer.strategy().worker_index(), share_of_state(trainer),
+              [&](const std::string& mine) { return exchange_texts(trainer.strategy(), mine); });
+}
+
+template <class T>
+void restore_file(Trainer<T>& trainer, const char* call, const std::string& path,
+                  FunctionRef<void(const TrainingState&)> f) {
+  trainer.check_variables_are_here(call);
+  AnyStrategy& strategy = trainer.strategy();
+  const bool reads_alone = strategy.has_parameter_servers();
   const std::vector<std::byte> bytes =
-      file_from_chief(trainer.strategy(), "load", path, checkpoint_check(trainer.state_bytes()));
-  naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
+      (reads_alone || strategy.is_chief()) && is_sharded_state(path)
+          ? contents_from_chief(strategy, {call, in_quotes(path)},
+                                {.bytes = reference_to_shares(path)})
+          : file_from_chief(strategy, call, path, checkpoint_check(trainer.state_bytes()));
+  const auto exchange = [&](std::string mine) {
+    return reads_alone ? std::vector{std::move(mine)} : exchange_texts(strategy, mine);
+  };
+  naming_file(call, path, [&] {
+    f(path_of_shares(bytes) ? read_sharded_state(path, slots_needed(trainer),
+                                                 strategy.worker_index(), exchange, false)
+                            : decode_checkpoint(bytes));
+  });
+}
+
+template <class T>
+void load(Trainer<T>& trainer, const std::string& path) {
+  restore_file(trainer, "load", path, [&](const TrainingState& state) { restore(trainer, state); });
 }
 
 template <class T>
@@ -491,7 +520,7 @@ std::vector<WantedArray> wanted_arrays(const Trainer<T>& trainer, const std::str
     for (std::size_t i = 0; i < group.variables.size(); ++i)
       for (WantedArray& array : wanted)
         if (array.name == group.variables[i])
-          array.place = concat({keras_place(group.path), "/", i});
+          array.copy = std::exchange(array.place, concat({keras_place(group.path), "/", i}));
   return wanted;
 }
 
@@ -601,6 +630,9 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
 }
 
 LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&));
+LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&, const SaveOptions&));
+LOCKSTEP_INSTANCE(void restore_file(Trainer<LOCKSTEP_REAL>&, const char*, const std::string&,
+                                    FunctionRef<void(const TrainingState&)>));
 LOCKSTEP_INSTANCE(void load(Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void save_weights(const Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void load_weights(Trainer<LOCKSTEP_REAL>&, const std::string&));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -94,10 +95,15 @@ class Inference {
 /// const std::vector<float> y = net.predict_row(x);
 /// @endcode
 ///
+/// P is the scalar type of all arrays, or a policy: Int8Weights (saving/int8_weights.hpp), or
+/// MixedBFloat16, with outputs of a model that was compiled with it.
+///
 /// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
 /// Use: `Predictor<Net>("net.safetensors")`. Keras: none.
-template <class Net, class T = float>
+template <class Net, class P = float>
 class Predictor {
+  using Under = detail::InInference<Net, P>;
+  using T = typename Under::Scalar;
   static_assert(
       !requires { Net::device(); },
       "lockstep: a Predictor computes on the processor: give it the network without On; files fit "
@@ -114,18 +120,23 @@ class Predictor {
   /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
   /// variable that is missing, unknown or of another shape.
   explicit Predictor(const std::string& path)
-      : inference_(*program_, few, {*program_, path, nullptr, loaded_}) {}
+      : inference_(*program_, few,
+                   Under::prepared(*program_, {*program_, path, nullptr, loaded_})) {}
   /// From a file of another program, with its names and layout.
   Predictor(const std::string& path, const LoadWeightsOptions& options)
-      : inference_(*program_, few, {*program_, path, &options, loaded_}) {}
+      : inference_(*program_, few,
+                   Under::prepared(*program_, {*program_, path, &options, loaded_})) {}
   /// With copies of a model's present variables. Where Model::predict may be called: not on another
   /// thread while the model trains.
-  template <class S, class Loss, class Optimizer, class... Metrics>
-  explicit Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>& model)
+  template <class N, class S, class Loss, class Optimizer, class... Metrics>
+    requires std::same_as<N, Net> || std::same_as<N, typename Under::Network>
+  explicit Predictor(const Model<N, T, S, Loss, Optimizer, Metrics...>& model)
       : inference_(
             *program_, few,
-            {*program_, detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)}) {
-  }
+            Under::prepared(
+                *program_,
+                {*program_,
+                 detail::ModelFiles<std::remove_cvref_t<decltype(model)>>::trainer(model)})) {}
 
   /// What became of each variable, if options were given.
   /// Use: `predictor.loaded()`. Keras: none.
@@ -170,14 +181,17 @@ class Predictor {
   }
 
  private:
-  using Program = detail::Compiled<Net, T, NoLoss, NoOptimizer>;
-  static constexpr detail::FewSamples<T> few = detail::few_samples_of<Net, T>();
+  using Program = detail::Compiled<typename Under::Network, T, NoLoss, NoOptimizer>;
+  static constexpr detail::FewSamples<T> few = detail::few_samples_of<typename Under::Network, T>();
 
   const std::unique_ptr<const Program> program_ =
       std::make_unique<const Program>(NoLoss{}, NoOptimizer{}, std::tuple<>());
   LoadedWeights loaded_{};
   detail::Inference<T> inference_;
 };
+
+template <class Net, class T, class S, class Loss, class Optimizer, class... Metrics>
+Predictor(const Model<Net, T, S, Loss, Optimizer, Metrics...>&) -> Predictor<Net, T>;
 
 }}  // namespace lockstep
 

@@ -94,8 +94,8 @@ void Inference<T>::forward(Memory& memory, std::size_t first, std::size_t sample
   const StepContext context{.sample_indices = memory.numbers};
   const T* mask = nullptr;
   program_.forward({.context = context,
-                    .weights = variables_.parameters.slices(),
-                    .state = variables_.state.slices(),
+                    .weights = variables_.weights(),
+                    .state = variables_.states(),
                     .x = input,
                     .y = output,
                     .scratch = array(program_.scratch(samples)),
@@ -118,8 +118,8 @@ void Inference<T>::forward_few(Memory& memory, std::size_t first, std::size_t sa
     read(memory.numbers, TensorView<T>(x + i * inputs, 1, inputs, 1));
   }
   T* const two = x + inputs * samples;
-  const T* const outputs_of_all = few_.forward(
-      {samples, variables_.parameters.slices(), x, two, two + 2 * between}, two + between);
+  const T* const outputs_of_all =
+      few_.forward({samples, variables_.weights(), x, two, two + 2 * between}, two + between);
   std::copy_n(outputs_of_all, samples * outputs(), y);
 }
 
@@ -130,6 +130,7 @@ void Inference<T>::predict(Read read, std::span<T> y) const {
     Memory* const memory = from.take();
     ~Lease() { from.give_back(memory); }
   } const lease{*this};
+  const kernels::WithOtherWeights<T> scope(variables_.mixed);
   const std::size_t samples = y.size() / outputs();
   for (std::size_t first = 0; first < samples; first += at_once_) {
     const std::size_t count = std::min(at_once_, samples - first);

@@ -17,6 +17,7 @@
 #include "lockstep/checkpoint/file_lock.ipp"
 #include "lockstep/checkpoint/growing_file.ipp"
 #include "lockstep/checkpoint/inflate.ipp"
+#include "lockstep/checkpoint/sharded_state.ipp"
 #include "lockstep/checkpoint/snapshot.ipp"
 #include "lockstep/checkpoint/training_state.ipp"
 #include "lockstep/checkpoint/weights_file.ipp"

@@ -2,6 +2,7 @@
 #define LOCKSTEP_SOURCE 1
 
 #include "lockstep/losses/crossentropies.ipp"
+#include "lockstep/losses/ctc.ipp"
 #include "lockstep/losses/regression.ipp"
 #include "lockstep/metrics/accuracies.ipp"
 #include "lockstep/metrics/metric_rows.ipp"

@@ -5,6 +5,7 @@
 #include "lockstep/saving/checkpoint.ipp"
 #include "lockstep/saving/constant_variables.ipp"
 #include "lockstep/saving/generator.ipp"
+#include "lockstep/saving/int8_weights.ipp"
 #include "lockstep/saving/model_files.ipp"
 #include "lockstep/saving/predictor.ipp"
 #include "lockstep/step/constraints.ipp"

@@ -21,10 +21,8 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/tcp/tcp.ipp"
 #include "lockstep/collectives/threads/in_process.ipp"
-#include "lockstep/collectives/threads/thread_barrier.ipp"
 #include "lockstep/collectives/tls/tls_session.ipp"
 #include "lockstep/collectives/tls/tls_settings.ipp"
-#include "lockstep/extra/elastic/formation.ipp"
 #include "lockstep/extra/elastic/membership.ipp"
 #include "lockstep/strategies/mirrored.ipp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
@@ -36,6 +34,4 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 template class MultiWorkerMirroredStrategy<Auto>;
 template class MultiWorkerMirroredStrategy<Ring<Tcp>>;
 template class MultiWorkerMirroredStrategy<SharedMemory>;
-template std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&);
-template std::shared_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&);
 }}  // namespace lockstep

@@ -73,6 +73,8 @@ template <class L>
 [[nodiscard]] constexpr std::optional<std::size_t> wanted_targets(std::size_t outputs) {
   if constexpr (requires { L::has_parts; }) {
     return L::template target_size<Shape<std::size_t{1} << 20>>;
+  } else if constexpr (requires { L::has_steps; }) {
+    return std::nullopt;
   } else if constexpr (requires { L::template target_size<Shape<2>>; }) {
     constexpr std::size_t of_two = L::template target_size<Shape<2>>;
     return of_two + (L::template target_size<Shape<3>> - of_two) * (outputs - 2);

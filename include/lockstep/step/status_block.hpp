@@ -20,7 +20,12 @@ struct Requests {
   bool regroup = false;  ///< to take in a new worker
 
   /// Adds later requests. The first preemption counts.
-  void add(const Requests& later) noexcept;
+  void add(const Requests& later) noexcept {
+    stop |= later.stop;
+    verify |= later.verify;
+    regroup |= later.regroup;
+    if (preemption == ExitCode::success) preemption = later.preemption;
+  }
 };
 
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are
@@ -50,10 +55,23 @@ class StatusBlock {
   [[nodiscard]] double& operator[](Field field) noexcept { return values_[field]; }
   [[nodiscard]] double operator[](Field field) const noexcept { return values_[field]; }
 
-  void ask(const Requests& requests) noexcept;
+  void ask(const Requests& requests) noexcept {
+    values_[stop] = requests.stop ? 1 : 0;
+    values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
+    values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
+    values_[values_.size() - 2] = requests.verify ? 1 : 0;
+    values_.back() = requests.regroup ? 1 : 0;
+  }
   /// What any rank has asked. SIGTERM takes precedence over SIGINT, so that all ranks end with the
   /// same code.
-  [[nodiscard]] Requests asked() const noexcept;
+  [[nodiscard]] Requests asked() const noexcept {
+    return {.stop = values_[stop] > 0,
+            .preemption = values_[terminated] > 0    ? ExitCode::terminated
+                          : values_[interrupted] > 0 ? ExitCode::interrupted
+                                                     : ExitCode::success,
+            .verify = values_[values_.size() - 2] > 0,
+            .regroup = values_.back() > 0};
+  }
 
   /// The states of all metrics, one after the other.
   [[nodiscard]] std::span<double> metrics() noexcept {
@@ -86,29 +104,5 @@ class StatusBlock {
 
   std::vector<double> values_;  // fields, metrics, Requests::verify and regroup
 };
-
-inline void Requests::add(const Requests& later) noexcept {
-  stop |= later.stop;
-  verify |= later.verify;
-  regroup |= later.regroup;
-  if (preemption == ExitCode::success) preemption = later.preemption;
-}
-
-inline void StatusBlock::ask(const Requests& requests) noexcept {
-  values_[stop] = requests.stop ? 1 : 0;
-  values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
-  values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
-  values_[values_.size() - 2] = requests.verify ? 1 : 0;
-  values_.back() = requests.regroup ? 1 : 0;
-}
-
-inline Requests StatusBlock::asked() const noexcept {
-  return {.stop = values_[stop] > 0,
-          .preemption = values_[terminated] > 0    ? ExitCode::terminated
-                        : values_[interrupted] > 0 ? ExitCode::interrupted
-                                                   : ExitCode::success,
-          .verify = values_[values_.size() - 2] > 0,
-          .regroup = values_.back() > 0};
-}
 
 }}}  // namespace lockstep::detail

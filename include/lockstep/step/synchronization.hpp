@@ -41,7 +41,7 @@ struct DiLoCo {
 /// - A round ends after `steps` steps, at the end of an epoch (whatever the number of steps), and
 ///   when a rank has no data left. So validation, the hooks of an epoch, and what fit leaves have
 ///   the parameters of all ranks together; the next epoch begins a new round.
-/// - The mean is that of the ranks that have made an update in the round. Moving statistics (batch
+/// - The mean is over the ranks that have made an update in the round. Moving statistics (batch
 ///   normalisation) become their mean as well, weighted with the samples of the round, as do moving
 ///   averages of the weights (use_ema). The optimizer's slots stay with their rank.
 /// - Losses and metrics are added up by each rank and summed over the ranks when they meet: those

@@ -118,7 +118,7 @@ class UpdateShares {
 
   /// Adds the share of the next worker. `begins` and sizes of its pieces ascend.
   void add(const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes);
-  /// Says that the shares are the blocks of each worker (see ShardingCollective).
+  /// Says that the shares are the blocks of each worker (see AnyCollective::reduce_scatter_blocks).
   void set_of_blocks() noexcept { is_of_blocks_ = true; }
 
   /// Says that a worker keeps the gradients of its share alone, in a paged_buffer(). (Stage 2.)

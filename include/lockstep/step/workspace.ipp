@@ -203,8 +203,14 @@ void Workspace<T>::forward(const StepContext& context, Slices<T> weights) {
 template <class T>
 void Workspace<T>::each_output(typename Program<T>::EachOutput f) const {
   const StepContext context;
-  program_.each_output(
-      {.context = context, .weights = {}, .state = {}, .x = x_, .y = y_, .scratch = scratch_}, f);
+  program_.each_output({.context = context,
+                        .weights = {},
+                        .state = {},
+                        .x = x_,
+                        .y = y_,
+                        .scratch = scratch_,
+                        .temporary = temporary_},
+                       f);
 }
 
 template <class T>

@@ -62,7 +62,8 @@ class AnyReplica {
   int connection_;
 };
 
-/// A Strategy. Thread safety and errors are those of the strategy that it was made of.
+/// A Strategy, as the library's are; others are wrapped in it. Thread safety and errors are the
+/// strategy's.
 class AnyStrategy {
  public:
   AnyStrategy() = default;
@@ -79,24 +80,24 @@ class AnyStrategy {
 
   /// What has named this worker's place; empty for a strategy of one worker, or one that cannot
   /// tell.
-  [[nodiscard]] virtual std::string cluster_source() const = 0;
+  [[nodiscard]] virtual std::string cluster_source() const { return {}; }
 
   /// Whether the optional reconnect() is there.
-  [[nodiscard]] virtual bool can_reconnect() const = 0;
-  virtual void reconnect() = 0;
+  [[nodiscard]] virtual bool can_reconnect() const { return false; }
+  virtual void reconnect() {}
   /// False for a strategy that cannot tell.
-  [[nodiscard]] virtual bool is_running() const = 0;
+  [[nodiscard]] virtual bool is_running() const { return false; }
   /// nullptr where the number of workers stays.
-  [[nodiscard]] virtual const ElasticWorld* elastic_world() const = 0;
+  [[nodiscard]] virtual const ElasticWorld* elastic_world() const { return nullptr; }
 
   /// Whether parameters live on servers. Workers then have no collective operations.
-  [[nodiscard]] virtual bool has_parameter_servers() const = 0;
+  [[nodiscard]] virtual bool has_parameter_servers() const { return false; }
   /// Whether its several workers share out the updates.
-  [[nodiscard]] virtual bool sharded_updates() const = 0;
+  [[nodiscard]] virtual bool sharded_updates() const { return false; }
   /// Whether each of them keeps the gradients of its share alone, too.
-  [[nodiscard]] virtual bool sharded_gradients() const = 0;
+  [[nodiscard]] virtual bool sharded_gradients() const { return false; }
   /// Counts one more model; returns their number. 0 for a strategy that does not count.
-  virtual int count_model() = 0;
+  virtual int count_model() { return 0; }
 };
 
 namespace detail {
@@ -198,8 +199,7 @@ class StrategyAdapter final : public AnyStrategy {
 
 }  // namespace detail
 
-/// Refers to the strategy. (Not inline, so that the instances of the library's strategies are in
-/// the library alone.)
+/// Refers to the strategy.
 template <Strategy S>
 [[nodiscard]] std::shared_ptr<AnyStrategy> any_strategy(S& strategy) {
   return std::make_shared<detail::StrategyAdapter<S>>(strategy);

@@ -26,28 +26,29 @@ struct MirroredOptions {
 ///
 /// One thread calls run() at a time.
 /// Use: `MirroredStrategy{}`.
-class MirroredStrategy : public OwnLoops<MirroredStrategy> {
+class MirroredStrategy : public AnyStrategy, public OwnLoops<MirroredStrategy> {
  public:
   using Replica = AnyReplica;
 
   /// Starts the threads. Throws ConfigurationError when an option makes no sense.
   explicit MirroredStrategy(const MirroredOptions& options = {});
 
-  [[nodiscard]] int num_workers() const noexcept { return 1; }
-  [[nodiscard]] int worker_index() const noexcept { return 0; }
-  [[nodiscard]] bool is_chief() const noexcept { return true; }
-  [[nodiscard]] int local_replicas() const noexcept { return group_.size(); }
-  [[nodiscard]] int num_replicas_in_sync() const noexcept { return group_.size(); }
-
-  /// Whether run() is under way.
-  [[nodiscard]] bool is_running() const { return threads_.is_running(); }
+  [[nodiscard]] int num_workers() const override { return 1; }
+  [[nodiscard]] int worker_index() const override { return 0; }
+  [[nodiscard]] int local_replicas() const override { return group_.size(); }
+  [[nodiscard]] bool is_running() const override { return threads_.is_running(); }
 
   /// See Strategy.
-  void run(FunctionRef<void(Replica&)> f);
+  LOCKSTEP_INLINE_VIRTUAL void run(FunctionRef<void(Replica&)> f) override;
   template <class F>
   detail::PerReplicaOf<F, Replica> run(F&& f) {
     return detail::run_per_replica<Replica>(
         local_replicas(), f, [this](auto& each) { run(FunctionRef<void(Replica&)>(each)); });
+  }
+
+  /// Without an adapter. (One of a derived class, whose run() may differ, is adapted.)
+  friend std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy& strategy) {
+    return {std::shared_ptr<void>(), &strategy};
   }
 
  private:
@@ -55,8 +56,6 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   ReplicaThreads threads_;
   std::deque<Replica> replicas_;
 };
-
-LOCKSTEP_EXTERN(std::shared_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
 }}  // namespace lockstep
 

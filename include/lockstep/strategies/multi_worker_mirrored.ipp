@@ -89,7 +89,7 @@ LOCKSTEP_INLINE std::unique_ptr<Worlds> MultiWorker::join() const {
   return worlds;
 }
 
-/// A worker may be lost while the members of a new world connect: they then form another one. If no
+/// A worker may be lost while the members of a new world connect: they then form another. If no
 /// world ever works, something blocks their ports.
 LOCKSTEP_INLINE void MultiWorker::connect_world() {
   using Clock = std::chrono::steady_clock;

@@ -17,21 +17,20 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Whether each replica's thread stays on one core of the process's cpuset, which no other process
-/// that pins has (see ClaimedCores). A thread that moves loses its caches and, on machines with
+/// that pins has (see ReservedCores). A thread that moves loses its caches and, on machines with
 /// several memory nodes, the nearness of its parameters; a pinned one waits while another program
 /// has its core.
 enum class Pinning : std::uint8_t {
   automatic,  ///< where taskset, Slurm, mpirun or Kubernetes has given the process a cpuset
   off,
-  on,  ///< says so when there are too few cores that no other process has claimed
+  on,  ///< says so when there are too few cores that no other process has reserved
 };
 
 /// A fixed number of threads, made once; the first is the caller's.
 ///
 /// `run` runs a function on all of them. In it they may all call `lead`, in which the first thread
 /// runs another function while the others wait. That function may call `run` again, in which the
-/// waiting threads take part. So a model can be used while the same or another one is being
-/// trained.
+/// waiting threads take part. So a model can be used while it, or another, is being trained.
 class ReplicaThreads {
  public:
   /// `requested` replicas, where 0 stands for this worker's share of the cores that it may
@@ -98,7 +97,7 @@ class ReplicaThreads {
 
   const int size_;
   const bool spins_;
-  const ClaimedCores cores_;
+  const ReservedCores cores_;
   mutable std::mutex mutex_;
   std::condition_variable first_, others_;  // where the first thread and the others sleep
   std::atomic<unsigned> changes_{0};        // counts what a thread in lead() may wait for

@@ -37,16 +37,16 @@ LOCKSTEP_INLINE int ReplicaThreads::count(int requested, int workers_on_host) {
   return std::max(1, usable_cores() / workers_on_host);
 }
 
-LOCKSTEP_INLINE ClaimedCores claim_cores(int count, Pinning pinning) {
+LOCKSTEP_INLINE ReservedCores reserve_cores(int count, Pinning pinning) {
   if (pinning == Pinning::off ||
       (pinning == Pinning::automatic && (!has_own_cpuset() || count > usable_cores())))
     return {};
-  ClaimedCores claimed(count);
-  if (claimed.cores().empty() && pinning == Pinning::on)
+  ReservedCores reserved(count);
+  if (reserved.cores().empty() && pinning == Pinning::on)
     log_line(concat({"Pinning::on: the replicas are not pinned: ", count,
                      " of them need a core each, and of the ", allowed_cores().size(),
-                     " that this process may use other processes have claimed too many"}));
-  return claimed;
+                     " that this process may use other processes have reserved too many"}));
+  return reserved;
 }
 
 LOCKSTEP_INLINE int ReplicaThreads::core_of(int i) const noexcept {
@@ -56,7 +56,7 @@ LOCKSTEP_INLINE int ReplicaThreads::core_of(int i) const noexcept {
 LOCKSTEP_INLINE ReplicaThreads::ReplicaThreads(int size, int threads_on_host, Pinning pinning)
     : size_(size),
       spins_(std::max(size, threads_on_host) <= usable_cores()),
-      cores_(claim_cores(size, pinning)),
+      cores_(reserve_cores(size, pinning)),
       runs_seen_(static_cast<std::size_t>(size)) {
   threads_.reserve(static_cast<std::size_t>(size - 1));
   try {

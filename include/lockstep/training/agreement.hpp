@@ -114,6 +114,11 @@ std::vector<std::byte> bytes_from(C& collective, int root, std::vector<std::byte
   return bytes;
 }
 
+/// Sends a text of each worker to all, by worker. All call it alike. Throws ConfigurationError with
+/// parameter servers, whose workers cannot exchange anything.
+[[nodiscard]] std::vector<std::string> exchange_texts(AnyStrategy& strategy,
+                                                      const std::string& mine);
+
 /// Sends the chief's bytes to all ranks, whatever their number.
 template <Collective C>
 std::vector<std::byte> bytes_from_chief(C& collective, std::vector<std::byte> bytes) {

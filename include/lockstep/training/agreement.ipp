@@ -71,4 +71,32 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t w
   }
 }
 
+LOCKSTEP_INLINE std::vector<std::string> exchange_texts(AnyStrategy& strategy,
+                                                        const std::string& mine) {
+  if (strategy.has_parameter_servers())
+    throw ConfigurationError(
+        "a sharded state is written by workers that train together, and with parameter servers "
+        "they do not: leave .sharded out");
+  std::vector<std::string> all;
+  strategy.run([&](AnyReplica& replica) {
+    auto& collective = replica.collective();
+    const bool leader = replica.local_rank() == 0;
+    const auto ranks = static_cast<std::size_t>(collective.size());
+    std::uint64_t size = leader ? mine.size() : 0;
+    std::vector<std::uint64_t> sizes(ranks);
+    collective.all_gather(bytes_of(size), std::as_writable_bytes(std::span(sizes)));
+    const auto longest = static_cast<std::size_t>(*std::ranges::max_element(sizes));
+    std::string padded(leader ? mine : std::string()), texts(longest * ranks, '\0');
+    padded.resize(longest);
+    if (longest > 0)
+      collective.all_gather(std::as_bytes(std::span(padded)),
+                            std::as_writable_bytes(std::span(texts)));
+    if (!leader) return;
+    const auto step = static_cast<std::size_t>(replica.local_size());
+    for (std::size_t rank = 0; rank < ranks; rank += step)
+      all.push_back(texts.substr(rank * longest, static_cast<std::size_t>(sizes[rank])));
+  });
+  return all;
+}
+
 }}}  // namespace lockstep::detail

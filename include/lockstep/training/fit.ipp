@@ -17,7 +17,6 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
-#include "lockstep/training/accumulation.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate.hpp"
 #include "lockstep/training/fit.hpp"
@@ -29,6 +28,38 @@
 #include "lockstep/training/whole_state.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+
+/// gradient_accumulation_steps: what happens to an open window of steps when a state is saved, or
+/// an epoch or fit ends. A state that is saved within a window is the one from before the window.
+template <class T>
+class Accumulation final : public FitPart<T> {
+ public:
+  explicit Accumulation(FitState<T>& fit) : fit_(fit) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "accumulation"; }
+
+  void before_step(FitRank<T>& rank) override {
+    if (rank.is_leader && !rank.continues && fit_.callbacks.has().in_step())
+      fit_.window.callbacks_before = fit_.callbacks.save();
+  }
+
+  /// Stores the gradients of a window that is cut off in Variables.
+  void end_steps(FitRank<T>& rank) override {
+    if (!rank.continues) return;
+    rank.updater->carry(rank.accumulated);
+    rank.continues = false;
+    if (!rank.is_leader) return;
+    fit_.window.waiting = 0;
+    rank.keep_place();
+  }
+
+  void leave(FitRank<T>& rank, const FitEnd& end) override {
+    if (end.preemption != ExitCode::success && rank.continues) rank.model.workspace.undo_step();
+  }
+
+ private:
+  FitState<T>& fit_;
+};
 
 template <class T>
 void add_parts(FitState<T>& fit) {
@@ -524,19 +555,6 @@ std::optional<StatusBlock> FitRank<T>::validate() {
 
 // --- the call ------------------------------------------------------------------------------------
 
-/// What each replica runs.
-template <class T>
-void fit_on(FitState<T>& fit, AnyReplica& replica) {
-  ActivityBoard* const board = replica.board();
-  const ActivityScope activity(board, {.call = "fit"});
-  try {
-    FitRank<T>(fit, replica).run();
-  } catch (const std::bad_alloc&) {
-    throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}),
-                        ": out of memory", limits_text(Resource::memory)}));
-  }
-}
-
 /// Repeats the loop for as long as it survives the loss of a worker, or goes on with a new one.
 /// Throws Preempted here and not on a replica, where a strategy would take it for the failure of
 /// this worker, and tell the others.
@@ -551,7 +569,14 @@ History run_until_together(FitState<T>& fit) {
       }
       strategy.run([&](AnyReplica& replica) {
         if (!connected) fit.trainer.start(replica);  // as restarted workers do
-        fit_on(fit, replica);
+        ActivityBoard* const board = replica.board();
+        const ActivityScope activity(board, {.call = "fit"});
+        try {
+          FitRank<T>(fit, replica).run();
+        } catch (const std::bad_alloc&) {
+          throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}),
+                              ": out of memory", limits_text(Resource::memory)}));
+        }
       });
       connected = !fit.recovery.goes_on_elsewhere();
     } catch (const CollectiveError& error) {

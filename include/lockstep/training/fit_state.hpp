@@ -184,12 +184,22 @@ struct FitState {
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const {
     const bool in_window = window.waiting > 0;
     TrainingState saved = save_state(trainer, std::move(reused), in_window);
-    saved.callbacks =
-        in_window && !window.callbacks_before.empty() ? window.callbacks_before : callbacks.save();
+    add_fit(saved);
+    return saved;
+  }
+  [[nodiscard]] StateShare share(StateShare reused) const {
+    StateShare share = share_of_state(trainer, std::move(reused), window.waiting > 0);
+    if (is_chief()) add_fit(share.state);
+    return share;
+  }
+  /// What a state has besides that of the model.
+  void add_fit(TrainingState& saved) const {
+    saved.callbacks = window.waiting > 0 && !window.callbacks_before.empty()
+                          ? window.callbacks_before
+                          : callbacks.save();
     saved.fit = trainer.fits();
     saved_place.save(saved);
     data.save(saved);
-    return saved;
   }
 
   Trainer<T>& trainer;

@@ -39,15 +39,8 @@ class KerasModel {
     std::vector<std::string_view> names;
     for (const Found& found : found_) names.push_back(found.layer->name);
     const std::vector<std::string> unique = unique_names(names);
-    for (std::size_t i = 0; i < found_.size(); ++i) {
-      const std::string own = path + "layers/" + unique[i];
-      const std::size_t first = layout.groups.size();
-      layout.groups.push_back({.path = own, .name = unique[i]});
-      if (found_[i].layer->layers.empty())
-        append_variables(layout, first, found_[i]);
-      else
-        KerasModel(found_[i].layer->layers, found_[i].name + "/").append_to(layout, own + "/");
-    }
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      append(layout, found_[i], path + "layers/" + unique[i], unique[i]);
   }
 
  private:
@@ -56,6 +49,24 @@ class KerasModel {
     std::string name;    ///< what this library's names of its variables begin with
     std::size_t height;  ///< the number of layers on the longest way to the output
   };
+
+  /// Appends the groups of a layer, which begin with `path`.
+  static void append(KerasLayout& layout, const Found& found, const std::string& path,
+                     const std::string& name) {
+    const std::span<const LayerInfo> inside = found.layer->layers;
+    const std::size_t first = layout.groups.size();
+    layout.groups.push_back({.path = path, .name = name});
+    if (inside.empty())
+      append_variables(layout, first, found);
+    else if (is_wrapper(*found.layer))
+      append(layout, {&inside[0], concat({found.name, "/", inside[0].name}), 0}, path + "/layer",
+             std::string(inside[0].name));
+    else
+      KerasModel(inside, found.name + "/").append_to(layout, path + "/");
+  }
+
+  /// A layer of Keras that holds another one.
+  static bool is_wrapper(const LayerInfo& layer) { return layer.name == "time_distributed"; }
 
   /// The layers one after the other. Returns the height of the first one. `inside`: "residual/".
   /// `nests`: a Sequential among them is itself a model.
@@ -71,7 +82,7 @@ class KerasModel {
   std::size_t add(const LayerInfo& layer, const std::string& name, std::size_t height, bool nests) {
     if (layer.is_input) return height;
     const bool is_sequential = layer.name == "sequential";
-    if (layer.layers.empty() || (is_sequential && nests)) {
+    if (layer.layers.empty() || (is_sequential && nests) || is_wrapper(layer)) {
       found_.push_back({&layer, name, height + 1});
       return height + 1;
     }
@@ -102,12 +113,17 @@ class KerasModel {
 
   /// Appends the variables of a layer, whose group is the last one, and of its parts.
   static void append_variables(KerasLayout& layout, std::size_t first, const Found& found) {
-    for (const std::string& variable : unique_variable_names(*found.layer)) {
+    const std::vector<std::string> variables = unique_variable_names(*found.layer);
+    const bool is_wrapper = found.layer->name == "spectral_normalization";
+    if (is_wrapper)  // it has its layer's kernel, too
+      layout.groups[first].variables.push_back(found.name + "/" + variables.front());
+    for (const std::string& variable : variables) {
       std::size_t at = first;
       for (std::size_t begin = 0, slash = 0;
            (slash = variable.find('/', begin)) != std::string::npos; begin = slash + 1) {
         const std::string part = variable.substr(begin, slash - begin);
-        const std::string path = layout.groups[at].path + "/" + keras_part(part);
+        const std::string path =
+            layout.groups[at].path + "/" + (is_wrapper ? "layer" : keras_part(part));
         at = first;
         while (at < layout.groups.size() && layout.groups[at].path != path) ++at;
         if (at == layout.groups.size()) layout.groups.push_back({.path = path, .name = part});

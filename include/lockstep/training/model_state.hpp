@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/checkpoint/state_share.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
@@ -86,6 +87,9 @@ class Trainer;
 template <class T>
 [[nodiscard]] TrainingState save_state(const Trainer<T>& model, TrainingState reused = {},
                                        bool before_step = false);
+/// What of it is no array.
+template <class T>
+void save_fields(const Trainer<T>& model, TrainingState& saved);
 /// Whether this worker has all of it now. In a fit the optimizer's state may be with the servers,
 /// or spread over the workers.
 template <class T>
@@ -97,6 +101,17 @@ template <class T>
 /// chief logs what differs and is allowed.
 template <class T>
 void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreRules& rules = {});
+
+/// This worker's share of the state between two calls of fit: of what is equal on all workers, a
+/// part; of the optimizer's slots that workers share out, those that it has; on the chief all else.
+/// The arrays are put into the memory of `reused` where they fit. `before_step`: see save_state.
+template <class T>
+[[nodiscard]] StateShare share_of_state(const Trainer<T>& model, StateShare reused = {},
+                                        bool before_step = false);
+
+/// What of a saved state's slots this worker needs.
+template <class T>
+[[nodiscard]] SlotRanges slots_needed(const Trainer<T>& model);
 
 // What states are made of.
 template <class T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/checkpoint/file.hpp"
@@ -119,21 +120,29 @@ LOCKSTEP_INLINE void save_arrays(std::vector<SavedArray>& saved, std::size_t fir
   }
 }
 
+/// The saved array of variable `i`, which has `bytes` bytes there.
+LOCKSTEP_INLINE const SavedArray& saved_array(const std::vector<SavedArray>& saved,
+                                              std::size_t first, const ArrayList& list,
+                                              std::size_t i, std::size_t bytes) {
+  const std::span<const std::size_t> shape = list.variables[i].shape();
+  if (first + i >= saved.size())
+    throw ConfigurationError(concat({"restore: the saved state has no array for ", list.names[i],
+                                     " ", shape_text(shape), ": it belongs to another model"}));
+  const SavedArray& array = saved[first + i];
+  if (array.scalar != list.scalar ||
+      !std::equal(array.extents.begin(), array.extents.end(), shape.begin(), shape.end()) ||
+      array.bytes.size() != bytes)
+    throw ConfigurationError(
+        concat({"restore: expected ", list.names[i], " ", shape_text(shape), " of ", list.scalar,
+                ", the saved state has '", array.name, "' ", shape_text(array.extents), " of ",
+                array.scalar, ": it belongs to another model"}));
+  return array;
+}
+
 LOCKSTEP_INLINE void load_arrays(const std::vector<SavedArray>& saved, std::size_t first,
                                  const ArrayList& list, bool check_only) {
   for (std::size_t i = 0; i < list.variables.size(); ++i) {
-    const std::span<const std::size_t> shape = list.variables[i].shape();
-    if (first + i >= saved.size())
-      throw ConfigurationError(concat({"restore: the saved state has no array for ", list.names[i],
-                                       " ", shape_text(shape), ": it belongs to another model"}));
-    const SavedArray& array = saved[first + i];
-    if (array.scalar != list.scalar ||
-        !std::equal(array.extents.begin(), array.extents.end(), shape.begin(), shape.end()) ||
-        array.bytes.size() != list.bytes[i].size())
-      throw ConfigurationError(
-          concat({"restore: expected ", list.names[i], " ", shape_text(shape), " of ", list.scalar,
-                  ", the saved state has '", array.name, "' ", shape_text(array.extents), " of ",
-                  array.scalar, ": it belongs to another model"}));
+    const SavedArray& array = saved_array(saved, first, list, i, list.bytes[i].size());
     if (!check_only) std::copy(array.bytes.begin(), array.bytes.end(), list.bytes[i].begin());
   }
 }
@@ -183,6 +192,29 @@ void load_slot(Trainer<T>& model, const TrainingState& saved, std::size_t number
   if (number >= shared)
     return load_arrays(saved.slots, first,
                        trained_arrays(program, variables.slots()[number - shared]), check_only);
+  if (saved.has_slot_ranges) {
+    const ArrayList list = trained_arrays(program, variables.parameters());
+    const SlotRanges needed = slots_needed(model);
+    for (std::size_t i = 0; i < needed.of.size(); ++i) {
+      std::size_t bytes = 0;
+      for (const ArraySlice& range : needed.of[i]) bytes += range.count * sizeof(T);
+      (void)saved_array(saved.slots, first, list, i, bytes);
+    }
+    std::vector<std::size_t> done(needed.of.size());
+    for (const SharePiece& piece : variables.shares().of(variables.worker()))
+      variables.parameters().each_slice(
+          piece.begin, piece.size,
+          [&](std::size_t i, std::size_t, std::size_t count, std::size_t offset) {
+            const auto to = std::as_writable_bytes(
+                variables.slot_share(number).subspan(piece.place + offset, count));
+            if (!check_only)
+              std::copy_n(
+                  saved.slots[first + i].bytes.begin() +
+                      static_cast<std::ptrdiff_t>(std::exchange(done[i], done[i] + to.size())),
+                  to.size(), to.begin());
+          });
+    return;
+  }
   const Arena<T> whole(program.layout().variables);
   load_arrays(saved.slots, first, trained_arrays(program, whole), check_only);
   if (check_only) return;
@@ -205,22 +237,10 @@ bool has_whole_state(const Trainer<T>& model) {
 }
 
 template <class T>
-TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool before_step) {
-  const Program<T>& program = model.program();
+void save_fields(const Trainer<T>& model, TrainingState& saved) {
   const Variables<T>& variables = model.variables();
-  AnyStrategy& strategy = model.strategy();
-  if (is_elsewhere(model))
-    throw Error(
-        "save: within a fit with parameter servers, the optimizer's state is theirs: files are "
-        "saved by callbacks such as ModelCheckpoint and BackupAndRestore, or after the fit");
-  TrainingState saved;
   saved.signature = model.signature();
-  if (reused.signature == saved.signature) {  // then its arrays are as large as this model's
-    saved.parameters = std::move(reused.parameters);
-    saved.state = std::move(reused.state);
-    saved.slots = std::move(reused.slots);
-  }
-  saved.world_size = strategy.num_replicas_in_sync();
+  saved.world_size = model.strategy().num_replicas_in_sync();
   saved.scalar = scalar_name<T>();
   saved.iterations = variables.iterations;
   saved.learning_rate = variables.learning_rate();
@@ -230,6 +250,24 @@ TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool bef
   saved.shows_averages = variables.shows_averages();
   saved.seed = variables.seed;
   saved.data_iteration = variables.next_pass;
+}
+
+template <class T>
+TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool before_step) {
+  const Program<T>& program = model.program();
+  const Variables<T>& variables = model.variables();
+  AnyStrategy& strategy = model.strategy();
+  if (is_elsewhere(model))
+    throw Error(
+        "save: within a fit with parameter servers, the optimizer's state is theirs: files are "
+        "saved by callbacks such as ModelCheckpoint and BackupAndRestore, or after the fit");
+  TrainingState saved;
+  save_fields(model, saved);
+  if (reused.signature == saved.signature) {  // then its arrays are as large as this model's
+    saved.parameters = std::move(reused.parameters);
+    saved.state = std::move(reused.state);
+    saved.slots = std::move(reused.slots);
+  }
   save_arrays(saved.parameters, 0, trained_arrays(program, variables.parameters()));
   const std::size_t count = program.layout().variables.size();
   for (std::size_t i = 0; i < model.slot_count(); ++i)
@@ -246,6 +284,140 @@ TrainingState save_state(const Trainer<T>& model, TrainingState reused, bool bef
   save_arrays(saved.state, 0,
               untrained_arrays(program, before_step ? first.state_before_step() : first.state()));
   return saved;
+}
+
+/// Puts slices into one of the lists of a share.
+class SliceWriter {
+ public:
+  SliceWriter(StateShare& share, std::vector<SavedArray>& list, const char* scalar,
+              std::size_t element)
+      : share_(share), list_(list), scalar_(scalar), element_(element) {}
+  SliceWriter(const SliceWriter&) = delete;
+  SliceWriter& operator=(const SliceWriter&) = delete;
+  ~SliceWriter() { list_.resize(used_); }
+
+  /// Large ones become several, as the reader needs memory for one of them.
+  void add(ArraySlice slice, const std::string& name, std::span<const std::byte> bytes) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 22;
+    for (std::uint64_t done = 0; done < slice.count; done += most) {
+      const std::uint64_t count = std::min(most, slice.count - done);
+      if (used_ == list_.size()) list_.emplace_back();
+      SavedArray& array = list_[used_++];
+      array.name = name;
+      array.scalar = scalar_;
+      array.extents.assign(1, count);
+      copy_bytes(bytes.subspan(done * element_, count * element_), array.bytes);
+      share_.slices.push_back({slice.array, slice.begin + done, count});
+    }
+  }
+
+ private:
+  StateShare& share_;
+  std::vector<SavedArray>& list_;
+  const char* scalar_;
+  std::size_t element_;
+  std::size_t used_ = 0;
+};
+
+/// A list of arrays without elements.
+inline void add_shapes(std::vector<SavedArray>& shapes, const ArrayList& list,
+                       const std::string& suffix = {}) {
+  for (std::size_t i = 0; i < list.variables.size(); ++i) {
+    const auto shape = list.variables[i].shape();
+    shapes.push_back({.name = list.names[i] + suffix,
+                      .scalar = list.scalar,
+                      .extents = {shape.begin(), shape.end()}});
+  }
+}
+
+template <class T>
+StateShare share_of_state(const Trainer<T>& model, StateShare reused, bool before_step) {
+  const Program<T>& program = model.program();
+  const Variables<T>& variables = model.variables();
+  AnyStrategy& strategy = model.strategy();
+  const bool is_chief = strategy.is_chief();
+  const auto worker = static_cast<std::size_t>(strategy.worker_index());
+  const auto workers = static_cast<std::size_t>(strategy.num_workers());
+  const char* const scalar = scalar_name<T>();
+  StateShare share;
+  if (is_chief) save_fields(model, share.state);
+  share.state.parameters = std::move(reused.state.parameters);
+  share.state.slots = std::move(reused.state.slots);
+  std::uint64_t array = 0;  // the first one of those that are added
+  // An arena that all workers have: each writes a part.
+  const auto add_part = [&](SliceWriter& writer, const Arena<T>& arena,
+                            std::vector<SavedArray>& shapes, const std::string& suffix) {
+    const std::size_t first = shapes.size();
+    add_shapes(shapes, trained_arrays(program, arena), suffix);
+    const auto [begin, size] = arena.part(worker, workers);
+    arena.each_slice(begin, size, [&](std::size_t i, std::size_t at, std::size_t count, auto) {
+      writer.add({array + i, at, count}, shapes[first + i].name,
+                 std::as_bytes(arena.slices()[i].subspan(at, count)));
+    });
+    array += shapes.size() - first;
+  };
+  {
+    SliceWriter writer(share, share.state.parameters, scalar, sizeof(T));
+    add_part(writer, variables.parameters(), share.parameters, {});
+  }
+  const Workspace<T>& first = model.workspace(0);
+  const ArrayList untrained =
+      untrained_arrays(program, before_step ? first.state_before_step() : first.state());
+  add_shapes(share.untrained, untrained);
+  if (is_chief) {
+    SliceWriter writer(share, share.state.state, scalar, sizeof(T));
+    for (std::size_t i = 0; i < untrained.bytes.size(); ++i)
+      writer.add({array + i, 0, untrained.bytes[i].size() / sizeof(T)}, untrained.names[i],
+                 untrained.bytes[i]);
+  }
+  array += share.untrained.size();
+
+  SliceWriter writer(share, share.state.slots, scalar, sizeof(T));
+  const std::size_t shared = model.shared_slots();
+  for (std::size_t number = 0; number < model.slot_count(); ++number) {
+    const std::string suffix = concat({"/slot_", number});
+    if (number >= shared) {
+      add_part(writer, variables.slots()[number - shared], share.slots, suffix);
+      continue;
+    }
+    const Arena<T>& layout = variables.parameters();
+    const std::size_t begin = share.slots.size();
+    add_shapes(share.slots, trained_arrays(program, layout), suffix);
+    const std::span<const std::byte> mine = std::as_bytes(variables.slot_share(number));
+    for (const SharePiece& piece : variables.shares().of(variables.worker()))
+      layout.each_slice(piece.begin, piece.size,
+                        [&](std::size_t i, std::size_t at, std::size_t count, std::size_t offset) {
+                          writer.add(
+                              {array + i, at, count}, share.slots[begin + i].name,
+                              mine.subspan((piece.place + offset) * sizeof(T), count * sizeof(T)));
+                        });
+    array += share.slots.size() - begin;
+  }
+  if (variables.accumulated_steps > 0)
+    add_part(writer, variables.accumulated(), share.slots, "/accumulated");
+  std::vector<SavedArray> of_ranks;  // gathered on the chief
+  model.rank_state().save(of_ranks, static_cast<std::size_t>(strategy.num_replicas_in_sync()));
+  for (SavedArray& own : of_ranks) {
+    const std::vector<std::byte> bytes = std::exchange(own.bytes, {});
+    writer.add({array++, 0, bytes.size() / sizeof(T)}, own.name, bytes);
+    share.slots.push_back(std::move(own));
+  }
+  return share;
+}
+
+template <class T>
+SlotRanges slots_needed(const Trainer<T>& model) {
+  const Variables<T>& variables = model.variables();
+  const std::size_t count = model.program().layout().variables.size();
+  SlotRanges needed{.arrays = model.shared_slots() * count, .bytes = model.state_bytes()};
+  if (needed.arrays == 0) return needed;
+  needed.of.resize(count);
+  for (const SharePiece& piece : variables.shares().of(variables.worker()))
+    variables.parameters().each_slice(piece.begin, piece.size,
+                                      [&](std::size_t i, std::size_t at, std::size_t size, auto) {
+                                        needed.of[i].push_back({i, at, size});
+                                      });
+  return needed;
 }
 
 template <class T>
@@ -307,7 +479,10 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
                       " of the saved state; this program has ", program.initial_learning_rate()}));
 }
 
+LOCKSTEP_INSTANCE(void save_fields(const Trainer<LOCKSTEP_REAL>&, TrainingState&));
 LOCKSTEP_INSTANCE(TrainingState save_state(const Trainer<LOCKSTEP_REAL>&, TrainingState, bool));
+LOCKSTEP_INSTANCE(StateShare share_of_state(const Trainer<LOCKSTEP_REAL>&, StateShare, bool));
+LOCKSTEP_INSTANCE(SlotRanges slots_needed(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(bool has_whole_state(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(void restore_state(Trainer<LOCKSTEP_REAL>&, const TrainingState&,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/network/layer_names.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
+#include "lockstep/training/agreement.hpp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/keras_files.hpp"
 #include "lockstep/training/model_state.hpp"
@@ -109,6 +111,13 @@ class ModelTraining final : public Training {
     return fit_ == nullptr ? save_state(trainer_, std::move(reused))
                            : fit_->state(std::move(reused));
   }
+  [[nodiscard]] StateShare share(StateShare reused = {}) const override {
+    return fit_ == nullptr ? share_of_state(trainer_, std::move(reused))
+                           : fit_->share(std::move(reused));
+  }
+  [[nodiscard]] std::vector<std::string> exchange(const std::string& mine) override {
+    return exchange_texts(trainer_.strategy(), mine);
+  }
   [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
 
   [[nodiscard]] std::vector<std::byte> parameters() const override {
@@ -142,6 +151,9 @@ class ModelTraining final : public Training {
 
   void restore(std::vector<std::byte> saved, DecodeState decode, bool allow_changes) override {
     if (fit_ != nullptr) fit_->recovery.restore(std::move(saved), decode, allow_changes);
+  }
+  void read_shares_with(ReadShares read) override {
+    if (fit_ != nullptr) fit_->recovery.read_shares_with(read);
   }
   void cannot_restore(const std::exception_ptr& reason) override {
     if (!takes_over()) std::rethrow_exception(reason);

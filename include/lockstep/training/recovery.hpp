@@ -40,6 +40,7 @@ class Recovery final : public FitPart<T> {
     decode_ = decode;
     allow_changes_ = allow_changes;
   }
+  void read_shares_with(ReadShares read) { read_shares_ = read; }
   void cannot_restore(const std::exception_ptr& reason) { unreadable_ = reason; }
   void survive_losses(EncodeState encode, DecodeState decode);
   void read_backup_with(const ReadBackup& read) { read_backup_ = read; }
@@ -49,7 +50,7 @@ class Recovery final : public FitPart<T> {
     return !is_begun_ || std::exchange(begins_as_chief_, false);
   }
 
-  /// Whether the model's state is that of this training.
+  /// Whether the model's state comes from this training.
   [[nodiscard]] bool has_begun() const noexcept { return is_begun_; }
 
   // Between two worlds, on one thread.
@@ -85,11 +86,12 @@ class Recovery final : public FitPart<T> {
   std::exception_ptr unreadable_{};   // why there is none
   EncodeState encode_ = nullptr;      // of a fit that survives losses
   DecodeState decode_ = nullptr;
+  ReadShares read_shares_ = nullptr;
   bool allow_changes_ = false;  // of the data, and of options of the optimizer
   ReadBackup read_backup_{};
   std::vector<std::byte> kept_{};  // this worker's state, until all are together again
   std::int64_t progress_ = 0;      // how far it has come
-  bool is_begun_ = false;          // the model's state is that of this training
+  bool is_begun_ = false;          // the model's state comes from this training
   bool leaves_world_ = false;
   bool was_chief_ = false;  // in the last world
   bool begins_as_chief_ = false;

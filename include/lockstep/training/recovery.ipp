@@ -15,6 +15,7 @@
 #include "lockstep/training/fit.hpp"
 #include "lockstep/training/fit_state.hpp"
 #include "lockstep/training/hook_errors.hpp"
+#include "lockstep/training/model_state.hpp"
 #include "lockstep/training/recovery.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -111,7 +112,14 @@ void Recovery<T>::take_over(const std::vector<std::byte>& saved, bool is_from_fi
     throw ConfigurationError(
         "fit: the chief restores a saved state, this worker has no callback that can: start "
         "the same program on every worker");
-  TrainingState state = decode_(saved);
+  Trainer<T>& trainer = fit_.trainer;
+  const bool is_sharded = read_shares_ != nullptr && path_of_shares(saved).has_value();
+  TrainingState state =
+      is_sharded ? read_shares_(saved, slots_needed(trainer), trainer.strategy().worker_index(),
+                                [&](const std::string& mine) {
+                                  return exchange_texts(trainer.strategy(), mine);
+                                })
+                 : decode_(saved);
   const bool is_of_later_fit = state.fit > fit_.trainer.fits();  // to which the program comes
   if (is_from_file && !is_of_later_fit) check_data(state);
   restore_state(fit_.trainer, state,

@@ -187,8 +187,8 @@ TEST_SUITE("hang detector") {
   }
 }
 
-using lockstep::detail::LaunchStage;
-using lockstep::detail::Stage;
+using lockstep::detail::LaunchPhase;
+using lockstep::detail::Phase;
 
 namespace {
 
@@ -263,40 +263,40 @@ TEST_CASE("launch result: no output was lost") {
   CHECK(code_with_lost_output(ended({0}), 7) == 7);
 }
 
-TEST_CASE("launch stage: nothing is due while all is well, nor when all were killed") {
-  LaunchStage stage;
-  CHECK(stage.is(Stage::running));
-  CHECK_FALSE(stage.due().has_value());
-  stage.enter(Stage::killed, 10s);
-  CHECK(stage.is(Stage::killed));
-  CHECK_FALSE(stage.is(Stage::running));
-  CHECK_FALSE(stage.due().has_value());
+TEST_CASE("launch phase: nothing is due while all is well, nor when all were killed") {
+  LaunchPhase phase;
+  CHECK(phase.is(Phase::running));
+  CHECK_FALSE(phase.due().has_value());
+  phase.enter(Phase::killed, 10s);
+  CHECK(phase.is(Phase::killed));
+  CHECK_FALSE(phase.is(Phase::running));
+  CHECK_FALSE(phase.due().has_value());
 }
 
-TEST_CASE("launch stage: the next one is due when the grace of this one is over") {
-  LaunchStage stage;
-  for (const Stage next : {Stage::failing, Stage::stopping}) {
+TEST_CASE("launch phase: the next one is due when the grace of this one is over") {
+  LaunchPhase phase;
+  for (const Phase next : {Phase::failing, Phase::stopping}) {
     const auto before = Clock::now();
-    stage.enter(next, 7s);
+    phase.enter(next, 7s);
     const auto after = Clock::now();
-    CHECK(stage.is(next));
-    CHECK(stage.began() >= before);
-    CHECK(stage.began() <= after);
-    REQUIRE(stage.due().has_value());
-    CHECK(*stage.due() == stage.began() + 7s);
+    CHECK(phase.is(next));
+    CHECK(phase.began() >= before);
+    CHECK(phase.began() <= after);
+    REQUIRE(phase.due().has_value());
+    CHECK(*phase.due() == phase.began() + 7s);
   }
 }
 
-TEST_CASE("launch stage: without anything to wait for, the next one is due at once") {
-  LaunchStage stage;
-  stage.enter(Stage::failing, 1h);
-  const auto began = stage.began();
-  stage.end_at(began + 1s);
-  REQUIRE(stage.due().has_value());
-  CHECK(*stage.due() == began + 1s);
-  CHECK(stage.began() == began);
-  stage.enter(Stage::stopping, 5s);  // has its own grace period
-  CHECK(*stage.due() == stage.began() + 5s);
+TEST_CASE("launch phase: without anything to wait for, the next one is due at once") {
+  LaunchPhase phase;
+  phase.enter(Phase::failing, 1h);
+  const auto began = phase.began();
+  phase.end_at(began + 1s);
+  REQUIRE(phase.due().has_value());
+  CHECK(*phase.due() == began + 1s);
+  CHECK(phase.began() == began);
+  phase.enter(Phase::stopping, 5s);  // has its own grace period
+  CHECK(*phase.due() == phase.began() + 5s);
 }
 
 using lockstep_test::ScriptProgram;

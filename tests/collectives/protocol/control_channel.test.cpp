@@ -177,7 +177,7 @@ TEST_SUITE("control channel") {
         for (int from = 0; from < size; ++from)
           for (const auto& [to, bytes] :
                std::exchange(ranks[static_cast<std::size_t>(from)]->all, {})) {
-            CHECK(are_control_partners(from, to, size));
+            CHECK(are_partners(from, to, size));
             CHECK(ranks[static_cast<std::size_t>(to)]->channel.take(from, bytes, at(5s)));
             goes_on = true;
             ++messages;

@@ -522,7 +522,7 @@ TEST_SUITE("vote tally") {
     std::vector<Vote> votes(size, Vote(size));
     for (int by = 0; by < size; ++by)
       for (int of = 0; of < size; ++of)
-        if (by == of || are_control_partners(by, of, size))
+        if (by == of || are_partners(by, of, size))
           votes[static_cast<std::size_t>(by)][static_cast<std::size_t>(of)] = heard;
     for (const auto& verdict : verdicts(votes)) CHECK_FALSE(verdict);
 
@@ -576,7 +576,7 @@ TEST_SUITE("vote tally") {
       VoteTally mine(3, hosts);
       Vote vote(size, heard);  // of one that has lost all of its partners, which are eleven
       for (int of = 0; of < size; ++of)
-        if (are_control_partners(3, of, size)) vote[static_cast<std::size_t>(of)] = closed;
+        if (are_partners(3, of, size)) vote[static_cast<std::size_t>(of)] = closed;
       mine.add(3, vote);
       const auto verdict = mine.verdict();
       REQUIRE(verdict);

@@ -41,34 +41,34 @@ static_assert(Transport<NotingTransport>);
 
 }  // namespace
 
-TEST_SUITE("data partners") {
+TEST_SUITE("partners") {
   TEST_CASE("a few ranks are all partners") {
     for (int size = 1; size <= 8; ++size) {
       CAPTURE(size);
       for (int a = 0; a < size; ++a)
-        for (int b = 0; b < size; ++b) CHECK(detail::are_data_partners(a, b, size) == (a != b));
-      CHECK(detail::count_data_partners(size) == static_cast<std::size_t>(size - 1));
+        for (int b = 0; b < size; ++b) CHECK(detail::are_partners(a, b, size) == (a != b));
+      CHECK(detail::partners_of(0, size).size() == static_cast<std::size_t>(size - 1));
     }
   }
   TEST_CASE("of many, the distance is a power of two, which holds for both") {
-    CHECK(detail::are_data_partners(3, 4, 100));
-    CHECK(detail::are_data_partners(3, 67, 100));
-    CHECK(detail::are_data_partners(0, 99, 100));
-    CHECK(detail::are_data_partners(0, 36, 100));  // 64 the other way round
-    CHECK_FALSE(detail::are_data_partners(3, 6, 100));
-    CHECK_FALSE(detail::are_data_partners(0, 50, 100));
+    CHECK(detail::are_partners(3, 4, 100));
+    CHECK(detail::are_partners(3, 67, 100));
+    CHECK(detail::are_partners(0, 99, 100));
+    CHECK(detail::are_partners(0, 36, 100));  // 64 the other way round
+    CHECK_FALSE(detail::are_partners(3, 6, 100));
+    CHECK_FALSE(detail::are_partners(0, 50, 100));
     for (int size = 9; size < 70; ++size)
       for (int a = 0; a < size; ++a) {
         std::size_t count = 0;
         for (int b = 0; b < size; ++b) {
-          CHECK(detail::are_data_partners(a, b, size) == detail::are_data_partners(b, a, size));
-          count += detail::are_data_partners(a, b, size);
+          CHECK(detail::are_partners(a, b, size) == detail::are_partners(b, a, size));
+          count += detail::are_partners(a, b, size);
         }
-        CHECK(count == detail::count_data_partners(size));
+        CHECK(count == detail::partners_of(a, size).size());
       }
-    CHECK(detail::count_data_partners(64) == 11);
-    CHECK(detail::count_data_partners(256) == 15);
-    CHECK(detail::count_data_partners(1000) == 20);
+    CHECK(detail::partners_of(0, 64).size() == 11);
+    CHECK(detail::partners_of(0, 256).size() == 15);
+    CHECK(detail::partners_of(0, 1000).size() == 20);
   }
   TEST_CASE("no operation of the ring needs others") {
     for (const int size : {9, 12, 16, 31, 64, 100})
@@ -90,18 +90,18 @@ TEST_SUITE("data partners") {
           ring.barrier();
         }
         CHECK(pairs.size() >= static_cast<std::size_t>(size) * 4);
-        for (const auto& [from, to] : pairs) CHECK(detail::are_data_partners(from, to, size));
+        for (const auto& [from, to] : pairs) CHECK(detail::are_partners(from, to, size));
       }
   }
 }
 
 TEST_SUITE("control partners") {
   TEST_CASE("a few ranks are all connected, of many each one with few") {
-    CHECK(detail::control_partners(2, 4) == std::vector{0, 1, 3});
-    CHECK(detail::control_partners(0, 8).size() == 7);
-    CHECK(detail::control_partners(3, 12) == std::vector{1, 2, 4, 5, 7, 11});
-    CHECK(detail::control_partners(100, 256).size() == 15);
-    CHECK(detail::control_partners(0, 1).empty());
+    CHECK(detail::partners_of(2, 4) == std::vector{0, 1, 3});
+    CHECK(detail::partners_of(0, 8).size() == 7);
+    CHECK(detail::partners_of(3, 12) == std::vector{1, 2, 4, 5, 7, 11});
+    CHECK(detail::partners_of(100, 256).size() == 15);
+    CHECK(detail::partners_of(0, 1).empty());
   }
 
   TEST_CASE("at start-up rank 0 meets all, and the others their partners and rank 0") {
@@ -117,7 +117,7 @@ TEST_SUITE("control partners") {
       for (int to = 1; to < size; ++to) {
         int steps = 0;
         for (int at = 0; at != to; ++steps) {
-          const auto partners = detail::control_partners(at, size);
+          const auto partners = detail::partners_of(at, size);
           const auto distance = [&](int rank) { return detail::circle_distance(rank, to, size); };
           const int next = *std::min_element(
               partners.begin(), partners.end(),
@@ -134,7 +134,7 @@ TEST_SUITE("control partners") {
       for (int rank = 1; rank < size; ++rank) {
         const int next = detail::leaves_after(rank, size);
         CHECK(next < rank);
-        CHECK(detail::are_control_partners(rank, next, size));
+        CHECK(detail::are_partners(rank, next, size));
         if (size <= 8) CHECK(next == 0);
       }
   }

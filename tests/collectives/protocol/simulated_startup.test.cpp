@@ -200,7 +200,7 @@ std::string lose_one_around_go(std::uint64_t seed, int world, int& unseen) {
   std::mt19937_64 random(seed);  // not the network's: until then, all must be the same
   std::vector<int> strangers;
   for (int rank = 1; rank < world; ++rank)
-    if (!detail::are_control_partners(0, rank, world)) strangers.push_back(rank);
+    if (!detail::are_partners(0, rank, world)) strangers.push_back(rank);
   const int victim = strangers.empty() || random() % 4 == 0
                          ? 1 + static_cast<int>(random() % static_cast<std::uint64_t>(world - 1))
                          : strangers[random() % strangers.size()];

@@ -315,7 +315,7 @@ std::string die_around_one(std::uint64_t seed) {
   SimulatedNetwork& network = work.network;
   const int alone = network.random_host();
   const auto begin = network.random_time(1ms, 30ms);
-  const auto partners = detail::control_partners(alone, world);
+  const auto partners = detail::partners_of(alone, world);
   for (const int partner : partners)
     network.after(begin + network.random_time(0ms, seed % 2 == 0 ? 0ms : 3ms),
                   [&work, partner] { work.kill(partner); });

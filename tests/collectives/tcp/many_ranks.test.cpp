@@ -183,7 +183,7 @@ TEST_SUITE("many ranks") {
     constexpr int alone = 6;
     Processes<Ring<Tcp>> ranks(12);
     REQUIRE(ranks.wait_until_all_work());
-    const std::vector<int> partners = detail::control_partners(alone, ranks.size());
+    const std::vector<int> partners = detail::partners_of(alone, ranks.size());
     for (const int partner : partners) ranks.kill(partner);
     REQUIRE(ranks.wait_for_end(partners));
     for (int rank = 0; rank < ranks.size(); ++rank) {

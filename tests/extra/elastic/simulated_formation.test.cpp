@@ -24,7 +24,7 @@ using lockstep::detail::FormationMessage;
 
 namespace {
 
-using Stage = Formation::Stage;
+using Phase = Formation::Phase;
 
 /// A cluster of processes as an orchestrator keeps it: one that ends is started again. Of the
 /// training there is what matters here: members connect if all of them can, lose each other when
@@ -82,14 +82,14 @@ class SimulatedCluster {
   void lose_world(int slot) { at(slot).leaves = true; }
   /// At work, in a world with these members.
   [[nodiscard]] bool is_in_world_of(int slot, const std::vector<int>& members) {
-    return network_.is_alive(slot) && at(slot).formation->stage() == Stage::at_work &&
+    return network_.is_alive(slot) && at(slot).formation->phase() == Phase::at_work &&
            world(slot).slots == members;
   }
   /// All that live are at work in one world of so many.
   [[nodiscard]] bool is_together(int size) {
     for (int slot = 0; slot < network_.size(); ++slot)
       if (network_.is_alive(slot) &&
-          (at(slot).formation->stage() != Stage::at_work ||
+          (at(slot).formation->phase() != Phase::at_work ||
            static_cast<int>(at(slot).formation->world().slots.size()) != size))
         return false;
     return true;
@@ -132,7 +132,7 @@ class SimulatedCluster {
                                              static_cast<char>(text.size() % 256)} +
                                      text);
     }
-    if (worker.formation->stage() == Stage::connecting &&
+    if (worker.formation->phase() == Phase::connecting &&
         worker.connects_until == SimulatedNetwork::Time{}) {
       worker.connects_until = network_.now() + 5s;
       hang_up(slot);
@@ -199,7 +199,7 @@ class SimulatedCluster {
                        Worker& caller = at(slot);
                        caller.calling.erase(other);
                        if (socket == nullptr) return;
-                       if (caller.formation->stage() != Stage::forming)
+                       if (caller.formation->phase() != Phase::forming)
                          return network_.close(*socket);
                        const auto conversation = std::make_shared<Conversation>();
                        conversation->socket = socket;
@@ -230,7 +230,7 @@ class SimulatedCluster {
   [[nodiscard]] bool is_in(int slot, const World& world) {
     if (!network_.is_alive(slot)) return false;
     const Formation& formation = *at(slot).formation;
-    return (formation.stage() == Stage::connecting || formation.stage() == Stage::at_work) &&
+    return (formation.phase() == Phase::connecting || formation.phase() == Phase::at_work) &&
            formation.world().is_same(world);
   }
   /// All members live, are in it, and hear each other.
@@ -249,13 +249,13 @@ class SimulatedCluster {
     Formation& formation = *worker.formation;
     formation.advance(network_.now());
     deliver(slot);
-    switch (formation.stage()) {
-      case Stage::forming:
+    switch (formation.phase()) {
+      case Phase::forming:
         worker.connects_until = {};
         for (int other = 0; other < network_.size(); ++other)
           if (other != slot) call(slot, other);
         break;
-      case Stage::connecting:
+      case Phase::connecting:
         if (is_whole(formation.world())) {
           formation.works(network_.now());
           comes_to_work(formation.world());
@@ -264,7 +264,7 @@ class SimulatedCluster {
           begin(slot);
         }
         break;
-      case Stage::at_work:
+      case Phase::at_work:
         worker.connects_until = {};
         if (worker.is_busy) break;
         if (formation.has_newcomer(network_.now()))
@@ -275,12 +275,12 @@ class SimulatedCluster {
         else if (!is_whole(formation.world()) && network_.random(10) == 0)  // it notices
           begin(slot);
         break;
-      case Stage::failed:
+      case Phase::failed:
         ++failures_;
         last_failure_ = formation.problem();
         if (!may_fail) problem_ = "one gives up: " + last_failure_;
         return kill(slot);
-      case Stage::idle:
+      case Phase::idle:
         break;
     }
     network_.tell_at(network_.now() + network_.random_time(50ms, 100ms), slot,
@@ -546,7 +546,7 @@ struct Survivor {
     formation.reached(0, now);
     propose(world);
     formation.hear_called(0, {.kind = Kind::commit, .world = world}, now);
-    REQUIRE(formation.stage() == Stage::connecting);
+    REQUIRE(formation.phase() == Phase::connecting);
     formation.lose_called(0);
     formation.works(now);
     formation.begin("c:2", now);

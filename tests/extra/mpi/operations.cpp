@@ -151,7 +151,7 @@ int main() {
           [&] { mpi.broadcast(std::span(bytes), mpi.size()); });
   refuses(mpi, "all_gather: " + size + " ranks of 3 bytes do not fill 1 bytes",
           [&] { mpi.all_gather(std::span<const std::byte>(bytes), std::span(all)); });
-  refuses(mpi, "CommunicationOptions::wire is not for Mpi, which has settings of its own",
+  refuses(mpi, "CommunicationOptions::wire is not for Mpi: take the settings of the MPI library",
           [&] { (void)Mpi::connect(rendezvous, {.wire = Wire::bfloat16}); });
 
   mpi.close();

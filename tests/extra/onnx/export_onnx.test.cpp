@@ -5,6 +5,7 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -108,6 +109,23 @@ using Generator =
                    ls::Conv2DTranspose<2, 2, ls::Linear, gaps>, ls::AveragePooling2D<6>,
                    ls::Flatten, ls::Slice<0, 24>, ls::GroupNormalization<4>, ls::Dense<5>>;
 
+constexpr ls::Conv3DOptions half_volume{.stride = {1, 2, 2}, .padding = ls::Padding::same};
+constexpr ls::Conv3DOptions wide_volume{.dilation_rate = {1, 2, 1}, .groups = 2, .use_bias = false};
+constexpr ls::Pooling3DOptions pools3d{.stride = {1, 2, 1}, .padding = ls::Padding::same};
+using Volumes = ls::Sequential<
+    ls::Input<4, 7, 6, 1>, ls::Conv3D<4, ls::Extent3D{3, 2, 3}, ls::ReLU, half_volume>,
+    ls::UpSampling3D<ls::Extent3D{1, 2, 1}>, ls::Conv3D<6, 2, ls::Tanh, wide_volume>,
+    ls::MaxPooling3D<2, pools3d>, ls::ZeroPadding3D<ls::Margins3D{1, 0, 2, 1, 0, 1}>,
+    ls::AveragePooling3D<ls::Extent3D{3, 2, 1}, pools3d>, ls::Conv3D<3, 1>,
+    ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling3D, ls::GlobalMaxPooling3D, ls::Flatten>,
+    ls::Dense<5>>;
+
+using Frames = ls::Sequential<ls::SpectralNormalization<ls::Conv2D<3, 2, ls::ReLU>>,
+                              ls::MaxPooling2D<>, ls::Flatten>;
+using Video = ls::Sequential<ls::Input<4, 5, 6, 2>, ls::TimeDistributed<Frames>,
+                             ls::TimeDistributed<ls::SpectralNormalization<ls::Dense<4, ls::Tanh>>>,
+                             ls::LSTM<3>, ls::SpectralNormalization<ls::Dense<5>>>;
+
 constexpr ls::EmbeddingOptions masks_zero{.mask_zero = true};
 constexpr ls::MultiHeadAttentionOptions masked_causal{.use_bias = false, .use_causal_mask = true};
 constexpr ls::SimpleRNNOptions rnn_backwards{.go_backwards = true};
@@ -124,10 +142,18 @@ using MaskedIds =
                                 ls::Bidirectional<ls::GRU<2, reset_before>, ls::MergeMode::ave>,
                                 ls::Sequential<ls::Conv1D<3, 1>, ls::LSTM<2>>>,
                    ls::Dense<4>>;
+constexpr ls::AttentionOptions concat{.use_scale = true, .score_mode = ls::ScoreMode::concat};
+constexpr ls::AdditiveAttentionOptions causal_sums{.use_causal_mask = true};
 using MaskedTokens =
     ls::Sequential<ls::Input<7, 3>, ls::ToSequence, ls::Masking<0.25>, ls::Dense<4, ls::ReLU>,
                    ls::Parallel<ls::Add, ls::LSTM<4, lstm_sequences>, ls::Dense<4>>,
                    ls::Dropout<0.5>, ls::CrossAttention<2, 2, ls::Identity, ls::Dense<3>>,
+                   ls::Parallel<ls::Maximum, ls::Identity, ls::Dense<4>>,
+                   ls::Parallel<ls::Subtract, ls::Identity, ls::Dense<4>>,
+                   ls::Parallel<ls::Minimum, ls::Identity, ls::Dense<4>>,
+                   ls::Attention<ls::Identity, ls::Dense<4>>,
+                   ls::Attention<ls::Identity, ls::Dense<4>, concat>,
+                   ls::AdditiveAttention<ls::Identity, ls::Dense<4>, causal_sums>,
                    ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
 
 constexpr ls::MultiHeadAttentionOptions rotary{
@@ -148,6 +174,7 @@ using Named = ls::Sequential<
     In,
     ls::Parallel<ls::Concatenate,
                  ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>, In::Get<"age">,
+                 ls::Sequential<In::Get<"age">, ls::Discretization<ls::Bins{-0.5, 0.0, 0.4}>>,
                  ls::Frozen<ls::Shared<ls::Average, ls::Dense<3>,
                                        ls::Sequential<In::Get<"age">, ls::Dense<4>>,
                                        ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
@@ -155,6 +182,18 @@ using Named = ls::Sequential<
     ls::Dense<6, ls::ReLU>,
     ls::Outputs<ls::NamedOutput<"same", ls::Dense<1>, ls::Activation<ls::Sigmoid>>,
                 ls::NamedOutput<"price", ls::Dense<3>>>>;
+
+/// Its kernels are written as int8, a shared one once; the last one is too small.
+using Wide = ls::Sequential<
+    ls::Input<9>, ls::Embedding<11, 32>,
+    ls::Residual<ls::MultiHeadAttention<4, 16, ls::MultiHeadAttentionOptions{.value_dim = 24}>>,
+    ls::Shared<ls::Add, ls::Dense<64>, ls::Identity, ls::Dense<32, ls::Tanh>>, ls::Flatten,
+    ls::Slice<0, 20>, ls::Dense<3>>;
+/// Of a kernel that is written so, else 0.
+std::size_t units_of_wide(const std::string& name, std::size_t size) {
+  if (!name.ends_with("/kernel") || size == 20 * 3) return 0;
+  return name.ends_with("attention_output/kernel") ? 32 : size / 32;
+}
 
 /// "Gemm Relu Gemm", and the bytes of the initializers.
 struct Parsed {
@@ -256,6 +295,10 @@ TEST_SUITE("ONNX in Python [needs python]") {
     write(tied, "tied", 5, 7);
     auto generator = ls::compile<Generator>(alone, {.seed = 5}, ls::MeanSquaredError{}, ls::SGD{});
     write(generator, "generator", 3 * 4 * 3);
+    auto volumes = ls::compile<Volumes>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
+    write(volumes, "volumes", 4 * 7 * 6);
+    auto video = ls::compile<Video>(alone, {.seed = 11}, ls::MeanSquaredError{}, ls::SGD{});
+    write(video, "video", 4 * 5 * 6 * 2);
     auto masked_ids = ls::compile<MaskedIds>(alone, {.seed = 6}, ls::MeanSquaredError{}, ls::SGD{});
     write(masked_ids, "masked_ids", 9, 5, true);
     auto masked_tokens =
@@ -270,6 +313,33 @@ TEST_SUITE("ONNX in Python [needs python]") {
     put("named_x", inputs);
     put("named_y", named.predict(inputs));
     ls::export_onnx(named, folder.path("named.onnx"));
+    auto whole = ls::compile<Wide>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
+    auto rounded = ls::compile<Wide>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
+    write(whole, "whole", 9, 11);
+    rounded.set_weights(whole.get_weights());
+    ls::export_onnx(rounded, folder.path("rounded.onnx"),
+                    {.input = "samples", .output = "outputs", .int8_weights = true});
+    const RowMatrix ids = ((random_matrix(7, 9, 5).array() + 1) / 2 * 11).floor();
+    auto weights = rounded.get_weights();
+    std::size_t kernels = 0;
+    for (auto& weight : weights) {  // as the file has them
+      const std::size_t units = units_of_wide(weight.name, weight.values.size());
+      if (units == 0) continue;
+      ++kernels;
+      for (std::size_t unit = 0; unit < units; ++unit) {
+        float largest = 0;
+        for (std::size_t i = unit; i < weight.values.size(); i += units)
+          largest = std::max(largest, std::abs(weight.values[i]));
+        for (std::size_t i = unit; i < weight.values.size(); i += units)
+          weight.values[i] = std::nearbyint(weight.values[i] * (127 / largest)) * (largest / 127);
+      }
+    }
+    CHECK(kernels == 6);
+    rounded.set_weights(weights);
+    put("rounded_x", ids);
+    put("rounded_y", rounded.predict(ids));
+    CHECK(std::filesystem::file_size(folder.path("rounded.onnx")) <
+          std::filesystem::file_size(folder.path("whole.onnx")) * 40 / 100);
     const Parsed parsed = parse(folder.path("named.onnx"));
     CHECK(std::count(parsed.initializers.begin(), parsed.initializers.end(),
                      "parallel/shared/sequential/dense/kernel") == 1);
@@ -279,8 +349,13 @@ TEST_SUITE("ONNX in Python [needs python]") {
 import sys, numpy as np, onnxruntime
 data = np.load(sys.argv[1] + "/data.npz")
 for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,)),
-                    ("generator", (3, 4, 3)), ("masked_ids", (9,)), ("masked_tokens", (7, 3)), ("llama", (7,))):
-    session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", providers=["CPUExecutionProvider"])
+                    ("generator", (3, 4, 3)),
+                    ("volumes", (4, 7, 6, 1)), ("video", (4, 5, 6, 2)), ("masked_ids", (9,)), ("masked_tokens", (7, 3)), ("llama", (7,)),
+                    ("rounded", (9,))):
+    options = onnxruntime.SessionOptions()
+    if name == "rounded":  # above this level, its products are of int8 themselves
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", options, providers=["CPUExecutionProvider"])
     (x,), (y,) = session.get_inputs(), session.get_outputs()
     assert (x.name, y.name) == ("samples", "outputs") and x.shape == ["batch", *shape], (x.name, x.shape)
     got, = session.run(None, {"samples": data[name + "_x"].reshape(-1, *shape)})
@@ -290,6 +365,9 @@ for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("ti
     error = np.abs(got - expected).max()
     print(name, error, np.abs(expected).max(), expected.std(axis=0).min())
     assert error < 1e-5 * max(1, np.abs(expected).max()) and expected.std(axis=0).min() > 1e-3, error
+session = onnxruntime.InferenceSession(sys.argv[1] + "/rounded.onnx", providers=["CPUExecutionProvider"])
+got, = session.run(None, {"samples": data["rounded_x"]})
+assert np.abs(got - data["rounded_y"]).max() < 0.05 * np.abs(data["rounded_y"]).max()
 session = onnxruntime.InferenceSession(sys.argv[1] + "/named.onnx", providers=["CPUExecutionProvider"])
 x, expected = data["named_x"], data["named_y"]
 assert [(i.name, i.shape) for i in session.get_inputs()] == [("left", ["batch", 6, 5, 1]), ("right", ["batch", 6, 5, 1]),

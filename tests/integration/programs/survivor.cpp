@@ -9,6 +9,7 @@
 // of Adam over TCP sharded=0 whether each worker updates a share rounds=0 steps of DiLoCo's rounds
 // fits=1, each of an epoch more than the one before
 // corrupt=0 after so many updates, worker 1 has a bit that the others have not
+// shards=0 a backup of shards, one for each worker
 // fail=0 update with an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R
 // seen=N parameters_crc32c=HEX
 #include <unistd.h>
@@ -119,7 +120,8 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
       .delete_checkpoint = numbers["delete"] != 0,
       .save_before_preemption = numbers["preempt"] != 0,
       .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail,
-      .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
+      .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail,
+      .sharded = numbers["shards"] != 0};
   ls::History history;
   for (int fit = 1; fit <= numbers["fits"]; ++fit)
     history = model.fit(ls::from_tensor_slices(classes.x, classes.y)
@@ -146,7 +148,8 @@ int run(int argc, char** argv) {
                   {"spin_on", 0}, {"progress_ms", 600'000},
                   {"corrupt", 0}, {"fail", 0},
                   {"verbose", 0}, {"sharded", 0},
-                  {"rounds", 0},  {"fits", 1}};
+                  {"rounds", 0},  {"fits", 1},
+                  {"shards", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');

@@ -195,19 +195,19 @@ class Watched : public LonelyCollective {
   using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;  // offset and size
   static inline thread_local Ranges begun{}, finished{};
 
+  explicit Watched(int size) : LonelyCollective(size, {.overlap = true}, ls::Overlap::on) {}
   using LonelyCollective::all_reduce;
-  using LonelyCollective::LonelyCollective;
-  void all_reduce(std::span<double>, std::span<float> values) {
+  void all_reduce(std::span<double>, ls::NumberSpan numbers) override {
+    const auto values = numbers.as<float>();
     note_range("all-reduce", values);
     finished.emplace_back(values.data() - gradients, values.size());
   }
-  void all_reduce_async(std::span<float> values) {
+  void all_reduce_async(ls::NumberSpan numbers) override {
+    const auto values = numbers.as<float>();
     note_range("begin", values);
     begun.emplace_back(values.data() - gradients, values.size());
   }
-  void all_reduce_async(std::span<double>) {}
-  void wait() { note("wait"); }
-  [[nodiscard]] ls::Overlap overlap() const { return ls::Overlap::on; }
+  void wait() override { note("wait"); }
 };
 using Ranges = Watched::Ranges;
 

@@ -22,14 +22,10 @@ struct Able : LonelyCollective {
   static inline ls::Overlap wanted = ls::Overlap::off;
   static inline bool shares = false;
 
-  Able() : LonelyCollective(2) {}
-  template <class T>
-  void all_reduce_async(std::span<T>) {}
-  void wait() {}
-  [[nodiscard]] ls::Overlap overlap() const { return wanted; }
-  [[nodiscard]] bool shares_memory() const { return shares; }
-  template <class T, class F>
-  void reduce_scatter_all_gather(std::span<double>, std::span<T>, F) {}
+  Able() : LonelyCollective(2, {.overlap = true, .share = shares}, wanted) {}
+  void all_reduce_async(ls::NumberSpan) override {}
+  void wait() override {}
+  void reduce_scatter_all_gather(std::span<double>, ls::NumberSpan, ls::UseSums) override {}
 };
 
 template <class C>

@@ -21,12 +21,12 @@ namespace {
 struct Twin : LonelyCollective {
   Twin() : LonelyCollective(2) {}
   using LonelyCollective::all_reduce;
-  void all_reduce(std::span<double> status, std::span<float> values) {
+  void all_reduce(std::span<double> status, ls::NumberSpan values) override {
     note("all-reduce");
     for (double& sum : status) sum *= 2;
-    for (float& value : values) value *= 2;
+    for (float& value : values.as<float>()) value *= 2;
   }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     note("all-gather");
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = mine[i % mine.size()];
   }

@@ -31,13 +31,13 @@ const std::string route = "reduce-scatter and all-gather in shared memory";
 /// Gives each rank all of the values as its share.
 class CollectiveThatShares : public LonelyCollective {
  public:
-  using LonelyCollective::LonelyCollective;
-  [[nodiscard]] bool shares_memory() const { return true; }
-  template <class T, class F>
-  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
+  explicit CollectiveThatShares(int size) : LonelyCollective(size, {.share = true}) {}
+  void reduce_scatter_all_gather(std::span<double> status, ls::NumberSpan values,
+                                 ls::UseSums f) override {
     note("share(");
-    const std::vector<T> sums(values.begin(), values.end());
-    f(std::span<const double>(status), std::size_t{0}, std::span<const T>(sums), values);
+    const auto numbers = values.as<float>();
+    const std::vector<float> sums(numbers.begin(), numbers.end());
+    f(status, 0, std::span(sums), values);
     note(")");
   }
 };

@@ -488,6 +488,7 @@ inline std::vector<std::byte> encode_keras_weights(std::span<const SavedArray> a
                                                    const KerasOptimizer& optimizer) {
   std::map<std::string_view, const SavedArray*> left;
   for (const SavedArray& array : arrays) left.emplace(array.name, &array);
+  const std::map<std::string_view, const SavedArray*> all = left;
 
   const Hdf5Session session;
   const Hdf5Object access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, {});
@@ -511,10 +512,10 @@ inline std::vector<std::byte> encode_keras_weights(std::span<const SavedArray> a
                              H5T_STD_I32LE, H5T_NATIVE_INT32, &zero);
         continue;
       }
-      const auto at = left.find(layer.variables[i]);
-      if (at == left.end()) refuse_hdf5(layer.variables[i], "the model has no such variable");
+      const auto at = all.find(layer.variables[i]);  // (Keras has some of them twice)
+      if (at == all.end()) refuse_hdf5(layer.variables[i], "the model has no such variable");
       write_keras_array(group, number, *at->second);
-      left.erase(at);
+      left.erase(at->first);
     }
   }
   if (!left.empty())

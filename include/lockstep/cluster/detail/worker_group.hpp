@@ -90,7 +90,7 @@ class HangDetector {
   }
 
   /// The worker that most others have lost; in a tie, the one that the lowest rank has lost. A
-  /// worker that has itself lost another one does not hang. Drops all accusations.
+  /// worker that has itself lost another does not hang. Drops all accusations.
   [[nodiscard]] std::optional<HungWorker> verdict(Clock::time_point now) {
     if (const auto time = due(); !time || now < *time) return std::nullopt;
     std::optional<HungWorker> hung;
@@ -337,28 +337,28 @@ class WorkerGroup {
   std::vector<LaunchedWorker> workers_;
 };
 
-enum class Stage {
+enum class Phase {
   running,
   failing,   ///< one has failed, and the others may end by themselves
   stopping,  ///< they were told to
   killed
 };
 
-/// The stage of a launcher, and its deadline, if it has one.
-class LaunchStage {
+/// The phase of a launcher, and its deadline, if it has one.
+class LaunchPhase {
  public:
   using Clock = std::chrono::steady_clock;
 
-  [[nodiscard]] bool is(Stage stage) const noexcept { return stage_ == stage; }
+  [[nodiscard]] bool is(Phase phase) const noexcept { return phase_ == phase; }
   [[nodiscard]] Clock::time_point began() const noexcept { return began_; }
-  /// When the next stage comes.
+  /// When the next phase comes.
   [[nodiscard]] std::optional<Clock::time_point> due() const noexcept {
-    if (is(Stage::failing) || is(Stage::stopping)) return deadline_;
+    if (is(Phase::failing) || is(Phase::stopping)) return deadline_;
     return std::nullopt;
   }
 
-  void enter(Stage stage, std::chrono::milliseconds grace) {
-    stage_ = stage;
+  void enter(Phase phase, std::chrono::milliseconds grace) {
+    phase_ = phase;
     began_ = Clock::now();
     deadline_ = began_ + grace;
   }
@@ -366,7 +366,7 @@ class LaunchStage {
   void end_at(Clock::time_point now) noexcept { deadline_ = now; }
 
  private:
-  Stage stage_ = Stage::running;
+  Phase phase_ = Phase::running;
   Clock::time_point began_{};
   Clock::time_point deadline_{};
 };

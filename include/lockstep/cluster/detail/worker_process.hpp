@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -30,13 +29,19 @@
 
 #include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
+
+#if LOCKSTEP_LINUX
+#include <sys/prctl.h>
+#endif
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -337,16 +342,16 @@ inline constexpr const char* running_program = "/proc/self/exe";
 /// What to run in place of `program`: for running_program the path of this program, by which ps and
 /// top name the process, as long as that path still holds the same file.
 inline std::string program_to_run(const std::string& program) {
-  char path[4096];
-  const ssize_t size =
-      program == running_program ? ::readlink(running_program, path, sizeof path - 1) : -1;
-  if (size <= 0) return program;
-  path[size] = '\0';
+  const std::string path = program == running_program ? path_of_program() : "";
+  if (path.empty()) return program;
+#if LOCKSTEP_LINUX
   struct stat running {};
   struct stat named {};
-  const bool same = ::stat(running_program, &running) == 0 && ::stat(path, &named) == 0 &&
-                    running.st_dev == named.st_dev && running.st_ino == named.st_ino;
-  return same ? path : program;
+  if (::stat(running_program, &running) != 0 || ::stat(path.c_str(), &named) != 0 ||
+      running.st_dev != named.st_dev || running.st_ino != named.st_ino)
+    return program;
+#endif
+  return path;
 }
 
 /// What all processes of a launcher run.
@@ -388,8 +393,7 @@ class WorkerProcess {
     listener_ = Descriptor::checked(listener.release(), "make a socket");
     // A port can be had of an interface that is down, too; it cannot be called.
     const SocketName name = own_name(listener_.get());
-    const Descriptor caller =
-        Descriptor::checked(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "make a socket");
+    const Descriptor caller = Descriptor::checked(new_socket(AF_INET, SOCK_DGRAM), "make a socket");
     if (::connect(caller.get(), plain(name), size_of(name)) != 0) throw refuse(errno);
     address_ = concat({"127.0.0.1:", port_of(name)});
   }
@@ -461,7 +465,7 @@ class WorkerProcess {
       program.not_theirs.restore();
       blocked.release();
       ::setpgid(0, 0);
-#if defined(__linux__)
+#if LOCKSTEP_LINUX
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
       if (::getppid() != parent) ::_exit(1);
@@ -685,8 +689,7 @@ struct LaunchedWorker {
     return process.is_remote() ? concat({task.name(), " on host ", process.host()}) : task.name();
   }
   [[nodiscard]] std::string how_it_ended() const {
-    if (!hung && process.is_remote() && end.code == 255)
-      return "exit code 255 of ssh: it could not connect, or lost the connection";
+    if (!hung && process.is_remote() && end.code == 255) return ssh_has_failed;
     if (!hung) return end.text();
     return concat({*hung, " and killed"});
   }

@@ -91,16 +91,26 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
   return 10'240 + static_cast<int>(hash % 2'500) * 8;
 }
 
+/// Has the rank and the size where none of `needed` is missing.
+[[nodiscard, gnu::cold]] inline LauncherClaim begin_claim(
+    const Environment& environment, const char* rank, const char* size,
+    std::initializer_list<const char*> variables, std::initializer_list<const char*> needed) {
+  LauncherClaim claim;
+  claim.variables = settings_text(environment, variables);
+  claim.missing = unset_text(environment, needed);
+  if (claim.missing.empty()) read_place(environment, rank, size, claim);
+  return claim;
+}
+
 [[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_by_hand(
     const Environment& environment) {
   if (environment("LOCKSTEP_RANK") == nullptr) return std::nullopt;
-  LauncherClaim claim;
-  claim.variables = settings_text(
-      environment, {"LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
-  claim.missing = unset_text(environment, {"LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
+  LauncherClaim claim =
+      begin_claim(environment, "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE",
+                  {"LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"},
+                  {"LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
   claim.is_alone = is_world_of_one(environment, "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE");
   if (!claim.missing.empty()) return claim;
-  read_place(environment, "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", claim);
   claim.address = text_of(environment, "LOCKSTEP_MEETING_ADDRESS");
   claim.job = text_of(environment, "LOCKSTEP_JOB_ID");
   return claim;
@@ -113,13 +123,10 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
   const int set =
       is_set("RANK") + is_set("WORLD_SIZE") + is_set("MASTER_ADDR") + is_set("MASTER_PORT");
   if (set < 2 || (!is_set("RANK") && !is_set("WORLD_SIZE"))) return std::nullopt;
-  LauncherClaim claim;
-  claim.variables =
-      settings_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
-  claim.missing = unset_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
+  const auto all = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+  LauncherClaim claim = begin_claim(environment, "RANK", "WORLD_SIZE", all, all);
   claim.is_alone = is_world_of_one(environment, "RANK", "WORLD_SIZE");
   if (!claim.missing.empty()) return claim;
-  read_place(environment, "RANK", "WORLD_SIZE", claim);
   // torchrun itself listens on that port for as long as its workers live.
   const bool agent_has_port = text_of(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = number_of(environment, "MASTER_PORT", 1, 65'535);
@@ -131,15 +138,11 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
 
 [[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_jax(
     const Environment& environment) {
-  LauncherClaim claim;
-  claim.variables = settings_text(
-      environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
+  const auto all = {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"};
+  LauncherClaim claim = begin_claim(environment, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", all, all);
   if (claim.variables.empty()) return std::nullopt;
-  claim.missing =
-      unset_text(environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
   claim.is_alone = is_world_of_one(environment, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES");
   if (!claim.missing.empty()) return claim;
-  read_place(environment, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", claim);
   claim.address = text_of(environment, "JAX_COORDINATOR_ADDRESS");
   claim.job = concat({"jax ", claim.address});
   return claim;
@@ -163,15 +166,14 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
   const bool is_special =
       step.size() >= 10;  // 4294967290 and above: the batch script, an interactive step
   if (step.empty() || is_special || environment("SLURM_PTY_PORT") != nullptr) return std::nullopt;
-  LauncherClaim claim;
-  claim.variables = settings_text(
-      environment, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_STEP_NODELIST",
-                    "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_ID"});
   const char* const size =
       environment("SLURM_STEP_NUM_TASKS") != nullptr ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  claim.missing = unset_text(environment, {"SLURM_PROCID", size, "SLURM_JOB_ID"});
+  LauncherClaim claim =
+      begin_claim(environment, "SLURM_PROCID", size,
+                  {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_STEP_NODELIST",
+                   "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+                  {"SLURM_PROCID", size, "SLURM_JOB_ID"});
   if (!claim.missing.empty()) return claim;
-  read_place(environment, "SLURM_PROCID", size, claim);
   claim.job = concat({"slurm ", text_of(environment, "SLURM_JOB_ID"), ".", step});
   if (claim.size == 1) return claim;
 
@@ -219,15 +221,14 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
 /// OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE.
 [[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_open_mpi(
     const Environment& environment) {
-  LauncherClaim claim;
-  claim.variables = settings_text(
-      environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   if (environment("OMPI_COMM_WORLD_RANK") == nullptr &&
       environment("OMPI_COMM_WORLD_SIZE") == nullptr)
     return std::nullopt;
-  claim.missing = unset_text(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"});
+  LauncherClaim claim =
+      begin_claim(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"});
   if (!claim.missing.empty()) return claim;
-  read_place(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", claim);
   claim.job = concat({"mpirun ", text_of(environment, "PMIX_NAMESPACE"), " ",
                       text_of(environment, "OMPI_MCA_ess_base_jobid")});
   place_mpi_job(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", claim);
@@ -262,12 +263,10 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
   const char* const rank = is_mvapich ? "MV2_COMM_WORLD_RANK" : "PMI_RANK";
   const char* const size = is_mvapich ? "MV2_COMM_WORLD_SIZE" : "PMI_SIZE";
   const char* const local_size = is_mvapich ? "MV2_COMM_WORLD_LOCAL_SIZE" : "MPI_LOCALNRANKS";
-  LauncherClaim claim;
-  claim.variables = settings_text(environment, {rank, size, local_size});
   if (environment(rank) == nullptr && environment(size) == nullptr) return std::nullopt;
-  claim.missing = unset_text(environment, {rank, size});
+  LauncherClaim claim =
+      begin_claim(environment, rank, size, {rank, size, local_size}, {rank, size});
   if (!claim.missing.empty()) return claim;
-  read_place(environment, rank, size, claim);
   const int launcher = hydra_ancestor();
   if (launcher == 0 && text_of(environment, "SLURM_JOB_ID").empty())
     return claim;  // jobs could not be told apart
@@ -283,12 +282,10 @@ LOCKSTEP_INLINE int port_of_job(std::string_view job) noexcept {
 [[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_pmix(
     const Environment& environment) {
   if (environment("PMIX_RANK") == nullptr) return std::nullopt;
-  LauncherClaim claim;
-  claim.variables =
-      settings_text(environment, {"PMIX_RANK", "LOCKSTEP_WORLD_SIZE", "PMIX_NAMESPACE"});
-  claim.missing = unset_text(environment, {"LOCKSTEP_WORLD_SIZE"});
+  LauncherClaim claim =
+      begin_claim(environment, "PMIX_RANK", "LOCKSTEP_WORLD_SIZE",
+                  {"PMIX_RANK", "LOCKSTEP_WORLD_SIZE", "PMIX_NAMESPACE"}, {"LOCKSTEP_WORLD_SIZE"});
   if (!claim.missing.empty()) return claim;
-  read_place(environment, "PMIX_RANK", "LOCKSTEP_WORLD_SIZE", claim);
   claim.job = concat({"pmix ", text_of(environment, "PMIX_NAMESPACE")});
   return claim;
 }

@@ -17,7 +17,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 //                        none: the job is elastic
 //   lost ADDRESS WHY     this worker has lost the one at ADDRESS: it ends, or waits for a successor
 //   missed ADDRESS WHY   the same in a start-up, to which that one did not come
-//   follows              this worker ends because another one has failed
+//   follows              this worker ends because another has failed
 //   waits ADDRESS        the one at ADDRESS keeps this worker waiting for seconds
 //   stops                all workers have agreed to stop; this one saves and leaves
 //

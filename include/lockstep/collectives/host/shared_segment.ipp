@@ -12,10 +12,12 @@
 #include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
+#if LOCKSTEP_LINUX
 /// Hardened systems add other seals.
 LOCKSTEP_INLINE bool is_sealed(int descriptor) {
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
@@ -69,6 +71,15 @@ LOCKSTEP_INLINE void SharedSegment::map(int descriptor) {
   (void)::madvise(base, bytes, MADV_HUGEPAGE);  // (a wish: it may be refused)
 }
 
+#else
+// POSIX's shared memory has a name, which outlives a process that is killed.
+LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t, std::uint64_t) {
+  throw Error("processes share memory on Linux only (memfd_create)");
+}
+LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName&) { return create(0, 0); }
+LOCKSTEP_INLINE void SharedSegment::map(int) {}
+#endif
+
 LOCKSTEP_INLINE SharedSegment::SharedSegment(SharedSegment&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)),
       descriptor_(std::move(other.descriptor_)),
@@ -86,10 +97,12 @@ LOCKSTEP_INLINE void SharedSegment::disown() noexcept { descriptor_.close(); }
 LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
   if (base_ != nullptr) ::munmap(base_, header_bytes + name_.size);
   if (!descriptor_.is_open()) return;
+#if LOCKSTEP_LINUX
   // Others may have it mapped for a while; the memory is given back now.
   const auto bytes = static_cast<off_t>(name_.size);
   (void)::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, header_bytes,
                     bytes);
+#endif
 }
 
 }}}  // namespace lockstep::detail

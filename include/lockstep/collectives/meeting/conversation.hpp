@@ -12,6 +12,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,6 +23,7 @@
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
@@ -190,10 +192,7 @@ class Conversation {
     return message;
   }
   [[nodiscard]] std::size_t length() const noexcept {
-    std::size_t size = 0;
-    for (std::size_t byte = 0; byte < 4; ++byte)
-      size |= static_cast<std::size_t>(static_cast<unsigned char>(in_[byte])) << (8 * byte);
-    return size;
+    return get_number<4>(std::as_bytes(std::span(in_)).data());
   }
 
   SecureSocket socket_;

@@ -32,9 +32,9 @@ inline constexpr int meeting_ports = 8;
 
 /// Opens a port for this rank's peers to call, kept in `port` (which may hold one already), and
 /// exchanges its address with those of the others: rank 0 waits for all of them, and tells each the
-/// whole list. Returns "host:port" by rank, the same list on every rank. The host of a rank on rank
-/// 0's machine is that of the meeting's address, and of another one `options.bind_address`, or else
-/// the IP address from which it called.
+/// whole list. Returns "host:port" by rank, the same list on every rank. For a rank on rank 0's
+/// machine, the host is the one in the meeting's address; for any other, `options.bind_address`, or
+/// else the IP address from which it called.
 ///
 /// Waits until all have come, at most options.startup_timeout; every 5 s, rank 0 says on stderr
 /// which ranks are missing, and the others why they cannot reach rank 0. Listens on the loopback

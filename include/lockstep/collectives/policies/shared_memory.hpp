@@ -163,12 +163,12 @@ class SharedMemory final : public AnyCollective {
     reduce(Operation::all_reduce, ReduceOp::sum, status, values, nullptr);
   }
 
-  /// See SharingCollective. Each rank does one range, unless the array is short.
+  /// Each rank does one range, unless the array is short.
   void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) override {
     reduce(Operation::reduce_scatter_all_gather, ReduceOp::sum, status, values, &f);
   }
 
-  /// See ShardingCollective. In memory from allocate(), a rank reads what it sums, and what it
+  /// In memory from allocate(), a rank reads what it sums, and what it
   /// gathers, where the others have it.
   LOCKSTEP_INLINE_VIRTUAL void reduce_scatter_blocks(NumberSpan values) override;
   LOCKSTEP_INLINE_VIRTUAL void all_gather_blocks(NumberSpan values) override;

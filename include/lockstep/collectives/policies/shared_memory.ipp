@@ -1,7 +1,5 @@
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +27,30 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/threads/thread_barrier.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
+
+#if LOCKSTEP_LINUX
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
+
+/// Sleeps while the counter is `seen`, at most so long; and wakes those of all processes.
+LOCKSTEP_INLINE void wait_for_change([[maybe_unused]] std::atomic<std::uint32_t>& counter,
+                                     [[maybe_unused]] std::uint32_t seen,
+                                     [[maybe_unused]] const timespec& most) {
+#if LOCKSTEP_LINUX
+  ::syscall(SYS_futex, &counter, FUTEX_WAIT, seen, &most, nullptr, 0);
+#endif
+}
+LOCKSTEP_INLINE void wake_waiting([[maybe_unused]] std::atomic<std::uint32_t>& counter) noexcept {
+#if LOCKSTEP_LINUX
+  ::syscall(SYS_futex, &counter, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+#endif
+}
 
 LOCKSTEP_INLINE std::uint64_t random_cookie() {
   std::random_device device;
@@ -108,14 +126,13 @@ LOCKSTEP_INLINE void SharedArrival::sleep(std::chrono::milliseconds most) {
   const std::uint32_t seen = home_.arrivals.load();
   if (static_cast<std::int32_t>(seen - wanted_) < 0) {
     const timespec time{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
-    ::syscall(SYS_futex, &home_.arrivals, FUTEX_WAIT, seen, &time, nullptr, 0);
+    wait_for_change(home_.arrivals, seen, time);
   }
   home_.sleepers.fetch_sub(1);
 }
 
 LOCKSTEP_INLINE void SharedArrival::wake(SharedHome& own) noexcept {
-  if (own.sleepers.load() > 0)
-    ::syscall(SYS_futex, &own.arrivals, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+  if (own.sleepers.load() > 0) wake_waiting(own.arrivals);
 }
 
 LOCKSTEP_INLINE SharedArrays::SharedArrays(int rank, int size)

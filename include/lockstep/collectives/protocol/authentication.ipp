@@ -30,17 +30,14 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 LOCKSTEP_INLINE std::string make_nonce() {
-  std::string nonce(nonce_bytes, '\0');  // up to 256 bytes come in one piece
-  ssize_t got = -1;
-  do got = ::getrandom(nonce.data(), nonce.size(), 0);
-  while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(nonce.size()))
-    throw Error(
-        concat({"the operating system gives no random bytes (getrandom): ", std::strerror(errno)}));
+  std::string nonce(nonce_bytes, '\0');
+  if (::getentropy(nonce.data(), nonce.size()) != 0)
+    throw Error(concat(
+        {"the operating system gives no random bytes (getentropy): ", std::strerror(errno)}));
   return nonce;
 }
 
-/// Reads the secret in a file. `name` is that of the variable which names it.
+/// Reads the secret in a file. `name`: the variable that names it.
 LOCKSTEP_INLINE std::string read_secret(const char* name, const char* path) {
   const auto refuse = [&](std::string_view why) {
     return ConfigurationError(concat({name, " names '", path, "', which ", why}));

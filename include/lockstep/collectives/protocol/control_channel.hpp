@@ -26,7 +26,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// come go into take(), and frames are sent by the function that it was given. Questions are
 /// answered at once, with what the rank's ActivityBoard shows; the rest can be looked up.
 ///
-/// A rank is connected to its partners (see are_control_partners). What concerns all, such as the
+/// A rank is connected to its partners (see are_partners). What concerns all, such as the
 /// report of a failure, it tells these, and each of them its partners. A question to another rank
 /// and its answer go from partner to partner, each time to the one that is nearest to where they
 /// should go; what is lost on the way is asked again.
@@ -56,7 +56,7 @@ class ControlChannel {
       : rank_(rank),
         board_(board),
         peers_(static_cast<std::size_t>(size)),
-        partners_(control_partners(rank, size)),
+        partners_(partners_of(rank, size)),
         send_(std::move(send)) {}
 
   [[nodiscard]] Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
@@ -68,7 +68,7 @@ class ControlChannel {
   /// The ranks that this one is connected to, in their order.
   [[nodiscard]] const std::vector<int>& partners() const noexcept { return partners_; }
   [[nodiscard]] bool is_partner(int other) const noexcept {
-    return are_control_partners(rank_, other, size());
+    return are_partners(rank_, other, size());
   }
 
   /// Takes what a peer says in a FailureConsensus; without it, that is dropped.
@@ -238,7 +238,7 @@ class ControlChannel {
     ++endings_;
     if (std::exchange(said_farewell_, true)) return;
     for (const int other : partners_)
-      if (other != from && !are_control_partners(from, other, size()))
+      if (other != from && !are_partners(from, other, size()))
         tell(other, {.type = ControlFrame::Type::farewell});
   }
 

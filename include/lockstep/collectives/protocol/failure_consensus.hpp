@@ -27,7 +27,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// What one rank knows of another one.
+/// What one rank knows of another.
 struct PeerEvidence {
   enum class Kind : char {
     heard = 'h',        ///< it has answered
@@ -43,7 +43,7 @@ struct PeerEvidence {
     unknown = '?',
     lives = '+',    ///< it answers at its port
     closes = '~',   ///< a process closes calls of its port: it, as it leaves, or a successor
-    ended = '-',    ///< no process has its port, or another one
+    ended = '-',    ///< no process has its port, or a different one
     refused = '!',  ///< the same as far as can be seen, on another machine
   };
 
@@ -63,7 +63,7 @@ struct PeerEvidence {
 };
 
 /// What a rank knows of all ranks, by rank; of itself: heard. It votes on its partners (see
-/// are_control_partners). Of others it can know no more than a silence: they are unanswered else.
+/// are_partners). Of others it can know no more than a silence: they are unanswered else.
 using Vote = std::vector<PeerEvidence>;
 
 /// "hhb-104u12s30000": for each rank the kind, then what is known of its process, then the detail;
@@ -124,7 +124,7 @@ class VoteTally {
   VoteTally(int rank, std::vector<std::string> names)
       : rank_(rank), names_(std::move(names)), votes_(names_.size()) {
     for (int distance = 1; distance < size(); ++distance)
-      if (are_control_partners(0, distance, size())) distances_.push_back(distance);
+      if (are_partners(0, distance, size())) distances_.push_back(distance);
   }
 
   void clear() {
@@ -192,7 +192,7 @@ class VoteTally {
   [[nodiscard]] std::optional<CollectiveFailure> first_disconnected(Condition condition) const {
     for (int a = 0; a < size(); ++a)
       for (int b = 0; b < size(); ++b)
-        if (has(a) && are_control_partners(a, b, size()) && condition(evidence(a, b)))
+        if (has(a) && are_partners(a, b, size()) && condition(evidence(a, b)))
           return disconnected(a, b, evidence(a, b));
     return std::nullopt;
   }
@@ -380,7 +380,7 @@ class FailureConsensus {
   void lose(int other, int error, Clock::time_point now) {
     known(other).kind = error == 0 ? PeerEvidence::Kind::closed : PeerEvidence::Kind::broken;
     known(other).detail = error;
-    // One that has been heard in this round may never cast its vote now: another one begins.
+    // One that has been heard in this round may never cast its vote now: another round begins.
     if (cast_) return open(number_ + 1, now);
     begin(now);
   }

@@ -593,7 +593,7 @@ class StartupAgreement {
   std::optional<std::uint64_t> ready_sent_;
   std::optional<std::uint64_t> go_;
   Clock::time_point due_ = Clock::time_point::max();
-  // The process that each rank had last, and the rank that had another one before, most recently.
+  // The process that each rank had last, and the rank that had another before, most recently.
   std::vector<std::optional<std::uint64_t>> met_ =
       std::vector<std::optional<std::uint64_t>>(inboxes_.size());
   int replaced_ = -1;

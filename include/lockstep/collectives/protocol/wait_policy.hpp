@@ -1,4 +1,4 @@
-// How long a rank waits for another one.
+// How long a rank waits for another.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// - `timeout` is for **silence**: a rank that is asked again and again and does not answer,
 ///   because its process is stopped or the network is cut.
 /// - `progress_limit` is for a rank that answers and yet keeps this one waiting: it is busy, or it
-///   hangs in the user's program. A rank that answers that it waits for another one itself gets a
+///   hangs in the user's program. A rank that answers that it waits for another itself gets a
 ///   little longer, so that the error names the rank that hangs.
 /// Every five seconds a report says which rank keeps this one waiting, and what it is doing. If
 /// that rank waits itself, the report names the rank at the end of the chain.
@@ -30,8 +30,6 @@ class WaitPolicy {
  public:
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
-
-  static constexpr Milliseconds report_interval = detail::report_interval;
 
   /// The rank that waits, and in which operation.
   struct Waiter {
@@ -57,13 +55,14 @@ class WaitPolicy {
         begin_(now),
         received_(now),
         last_move_(now),
-        next_look_(now + interval_) {}
+        next_look_(now + interval_),
+        reports_(now) {}
 
   /// Something has moved; `received`: from the rank that this one receives from. (What was sent may
   /// have reached no more than the kernel.)
   void moved(Clock::time_point now, bool received) noexcept {
     last_move_ = now;
-    next_report_ = report_interval;
+    reports_.restart(now);
     if (received) received_ = now;
   }
 
@@ -101,7 +100,8 @@ class WaitPolicy {
     const bool waits_itself = culprit < 0;
     const int named = waits_itself ? (receiving >= 0 ? receiving : sending) : culprit;
     const Milliseconds limit =
-        waits_itself ? waiter_.progress_limit + std::min(waiter_.progress_limit, report_interval)
+        waits_itself ? waiter_.progress_limit +
+                           std::min<Milliseconds>(waiter_.progress_limit, report_interval)
                      : waiter_.progress_limit;
     if (idle >= limit) {
       advice.failure = {
@@ -109,14 +109,13 @@ class WaitPolicy {
           .reason = made_no_progress(waiter_.progress_limit, state(control.peer(named)))};
       return advice;
     }
-    if (idle >= next_report_) {
-      next_report_ = idle / report_interval * report_interval + report_interval;
+    if (reports_.is_due(now)) {
       advice.report = report(control, named, idle, now);
       advice.reported = culprit;
     }
     // All answer, and wait for each other: perhaps the network loses what is large. Others may ask
     // so a little earlier, after which their answers do not come.
-    const Milliseconds patience = std::min(report_interval, limit / 4);
+    const Milliseconds patience = std::min<Milliseconds>(report_interval, limit / 4);
     const bool waits_long = idle >= patience / 2;
     for (const int other : {receiving, sending})
       if (can_ask(control, other, now, waits_long))
@@ -127,7 +126,7 @@ class WaitPolicy {
       next_look_ = std::clamp(event, now, next_look_);
     };
     until(last_move_ + limit);
-    until(last_move_ + next_report_);
+    until(reports_.due());
     for (const int other : {receiving, sending})
       if (other >= 0) until(silent_since(control, other) + waiter_.timeout);
     return advice;
@@ -227,7 +226,7 @@ class WaitPolicy {
   Clock::time_point last_move_;
   Clock::time_point next_look_;
   int receiving_ = -1;  // at the last look
-  Milliseconds next_report_ = report_interval;
+  RareLog reports_;
   std::optional<Clock::time_point> ended_since_;
 };
 

@@ -102,7 +102,7 @@ class RingEngine : public AnyCollective {
   LOCKSTEP_INLINE_VIRTUAL void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) override;
   /// `options.wire` is about these values, if they are float.
   LOCKSTEP_INLINE_VIRTUAL void all_reduce(std::span<double> status, NumberSpan values) override;
-  /// See ShardingCollective. `options.wire` is about the values that are summed, as above.
+  /// `options.wire` is about the values that are summed, as above.
   LOCKSTEP_INLINE_VIRTUAL void reduce_scatter_blocks(NumberSpan values) override;
   LOCKSTEP_INLINE_VIRTUAL void all_gather_blocks(NumberSpan values) override;
   LOCKSTEP_INLINE_VIRTUAL void broadcast(std::span<std::byte> bytes, int root) override;
@@ -111,7 +111,6 @@ class RingEngine : public AnyCollective {
   /// In round k each rank hears from the one that stands 2^k before it, and thereby from 2^(k + 1)
   /// ranks (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988).
   LOCKSTEP_INLINE_VIRTUAL void barrier() override;
-  /// See ResidualCollective.
   LOCKSTEP_INLINE_VIRTUAL void keep_residuals(std::span<const float> values,
                                               std::span<float> residuals) override;
 

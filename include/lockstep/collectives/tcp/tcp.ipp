@@ -26,6 +26,7 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"
 
@@ -245,7 +246,7 @@ class TcpTransfer {
   // A connection whose turn has not come yet may be broken.
   void watch_breaks(const TcpMessage& message) {
     if (message.is_complete() || message.links().data.size() == 1) return;
-    for (TcpSocket& socket : message.links().data) mesh_.watch(socket, POLLRDHUP);
+    for (TcpSocket& socket : message.links().data) mesh_.watch(socket, half_closed);
   }
 
   void hear_bell(const TcpMessage& message) {

@@ -95,10 +95,8 @@ class InProcess final : public AnyCollective {
     reduce(status, values, op, false);
   }
 
-  /// See ScatteringCollective.
   LOCKSTEP_INLINE_VIRTUAL void reduce_scatter(std::span<double> status, NumberSpan values,
                                               TakeSums f) override;
-  /// See EarlyScatteringCollective.
   LOCKSTEP_INLINE_VIRTUAL void begin_reduce_scatter(std::span<const double> status,
                                                     ConstNumberSpan values) override;
   LOCKSTEP_INLINE_VIRTUAL void advance_reduce_scatter(std::size_t ready, TakeSums f) override;

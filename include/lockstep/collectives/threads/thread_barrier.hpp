@@ -1,6 +1,7 @@
 // A barrier for threads that spins briefly, then sleeps, and that can be broken.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -11,6 +12,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/cores.hpp"
+#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
@@ -62,11 +64,65 @@ class ThreadBarrier {
   /// Waits until every thread has come. All threads, or none, see `released`; `broken` and
   /// `timed_out` leave the barrier broken for all. While *patient is true, the time does not count.
   Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr,
-                          const WaitListener& listener = {});
+                          const WaitListener& listener = {}) {
+    const std::uint64_t before = state_.load(std::memory_order_relaxed);
+    if ((before & broken_bit) != 0) return Outcome::broken;
+    if (arrive(rank)) {
+      std::uint64_t expected = before;
+      if (!state_.compare_exchange_strong(expected, before + next)) return Outcome::broken;
+      wake();
+      return Outcome::released;
+    }
+    // (One that departs looks at the arrivals afterwards: one of the two sees the other.)
+    if (departed_.load() >= 0) break_wait(before);
+    if (spin(before)) return outcome(before);
+
+    std::unique_lock lock(mutex_);
+    ++sleepers_;
+    auto begin = Clock::now();
+    detail::RareLog reports(begin);
+    while (state_.load() == before) {
+      if (sleep_.wait_until(lock, std::min(begin + timeout, reports.due())) !=
+          std::cv_status::timeout)
+        continue;
+      const auto now = Clock::now();
+      if (patient != nullptr && patient->load()) {
+        reports.restart(begin = now);
+        continue;
+      }
+      if (now < begin + timeout) {
+        if (!reports.is_due(now)) continue;
+        lock.unlock();
+        listener(std::chrono::duration_cast<Duration>(now - begin));
+        lock.lock();
+        continue;
+      }
+      std::uint64_t expected = before;
+      if (state_.compare_exchange_strong(expected, before | broken_bit)) {
+        --sleepers_;
+        sleep_.notify_all();
+        return Outcome::timed_out;
+      }
+    }
+    --sleepers_;
+    return outcome(before);
+  }
 
   /// For a wait that nothing may cut short, because the others still use this thread's memory. All
   /// of them are known to be on their way.
-  void arrive_and_wait_always(int rank);
+  void arrive_and_wait_always(int rank) {
+    const std::uint64_t before = state_.load(std::memory_order_relaxed) & ~broken_bit;
+    if (arrive(rank)) {
+      state_.fetch_add(next);
+      wake();
+      return;
+    }
+    if (spin(before)) return;
+    std::unique_lock lock(mutex_);
+    ++sleepers_;
+    while ((state_.load() & ~broken_bit) == before) sleep_.wait(lock);
+    --sleepers_;
+  }
 
   /// Makes all present and later waits return `broken`. Any thread may call it.
   void break_all() noexcept {
@@ -77,7 +133,11 @@ class ThreadBarrier {
   [[nodiscard]] bool is_broken() const noexcept { return (state_.load() & broken_bit) != 0; }
 
   /// This thread comes to no wait until assemble(): one in which others wait for it is broken.
-  void depart(int rank) noexcept;
+  void depart(int rank) noexcept {
+    int none = -1;
+    departed_.compare_exchange_strong(none, rank);
+    if (first_arrived() >= 0) break_wait(state_.load() & ~broken_bit);
+  }
   /// All threads may come again. None may be waiting.
   void assemble() noexcept { departed_.store(-1); }
   /// A rank that has departed, -1 when there is none.
@@ -107,12 +167,35 @@ class ThreadBarrier {
     std::atomic<std::uint64_t> next_state{0};
   };
 
-  [[nodiscard]] int first_that(bool has_arrived) const noexcept;
+  [[nodiscard]] int first_that(bool has_arrived) const noexcept {
+    const std::uint64_t generation = state_.load() & ~broken_bit;
+    for (int rank = 0; rank < size_; ++rank)
+      if ((arrivals_[static_cast<std::size_t>(rank)].next_state.load() == generation + next) ==
+          has_arrived)
+        return rank;
+    return -1;
+  }
 
   // Returns whether this thread is the last to come.
-  bool arrive(int rank) noexcept;
+  bool arrive(int rank) noexcept {
+    arrivals_[static_cast<std::size_t>(rank)].next_state.store(
+        (state_.load(std::memory_order_relaxed) & ~broken_bit) + next);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != size_) return false;
+    arrived_.store(0, std::memory_order_relaxed);
+    return true;
+  }
 
-  bool spin(std::uint64_t before) const noexcept;
+  bool spin(std::uint64_t before) const noexcept {
+    if (!spins_) return false;
+    const auto end = Clock::now() + std::chrono::microseconds(50);
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (state_.load(std::memory_order_acquire) >> 1 != before >> 1) return true;
+        detail::relax();
+      }
+    } while (Clock::now() < end);
+    return false;
+  }
 
   // Unless all have come to that wait.
   void break_wait(std::uint64_t before) noexcept {
@@ -125,7 +208,11 @@ class ThreadBarrier {
 
   // The state is stored before the sleepers are counted, and a sleeper counts itself before it
   // looks at the state: one of the two sees the other.
-  void wake() noexcept;
+  void wake() noexcept {
+    if (sleepers_.load() == 0) return;
+    { const std::lock_guard lock(mutex_); }
+    sleep_.notify_all();
+  }
 
   const int size_;
   const bool spins_;
@@ -139,7 +226,3 @@ class ThreadBarrier {
 };
 
 }}  // namespace lockstep
-
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/collectives/threads/thread_barrier.ipp"
-#endif

@@ -17,6 +17,7 @@
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/net/descriptor.hpp"
 
 struct ssl_ctx_st;         // OpenSSL's SSL_CTX
@@ -173,7 +174,7 @@ struct SecureStream {
     ssize_t n = -1;
     do
       n = tls != nullptr ? tls->write(bytes.data(), bytes.size())
-                         : ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                         : ::send(socket, bytes.data(), bytes.size(), no_signal);
     while (n < 0 && errno == EINTR);
     return n;
   }

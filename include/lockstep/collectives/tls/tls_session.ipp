@@ -17,6 +17,7 @@
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
@@ -129,7 +130,7 @@ LOCKSTEP_INLINE int offer_tls_key(SSL* ssl, const EVP_MD* digest, const unsigned
   return *session != nullptr ? 1 : 0;
 }
 
-/// The callee's side: knows one key. A caller with another one, or without, gets no further,
+/// The callee's side: knows one key. A caller with another key, or without, gets no further,
 /// because there is no certificate either.
 LOCKSTEP_INLINE int find_tls_key(SSL* ssl, const unsigned char* name, std::size_t size,
                                  SSL_SESSION** session) {
@@ -247,7 +248,7 @@ LOCKSTEP_INLINE std::shared_ptr<const TlsContext> TlsContext::make(const TlsSett
 
 LOCKSTEP_INLINE bool TlsWire::flush() {
   while (sent < out.size()) {
-    const ssize_t n = ::send(socket, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
+    const ssize_t n = ::send(socket, out.data() + sent, out.size() - sent, no_signal);
     if (n >= 0)
       sent += static_cast<std::size_t>(n);
     else if (errno != EINTR) {
@@ -294,7 +295,7 @@ LOCKSTEP_INLINE int write_tls_wire(BIO* bio, const char* bytes, int size) {
     }
   }
   ssize_t n = -1;
-  do n = ::send(wire.socket, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+  do n = ::send(wire.socket, bytes, static_cast<std::size_t>(size), no_signal);
   while (n < 0 && errno == EINTR);
   if (n >= 0) return static_cast<int>(n);
   if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -390,7 +391,7 @@ LOCKSTEP_INLINE void TlsSession::answer_in_plain() const noexcept {
   constexpr unsigned char alert[] = {first_of_alert, 3, 3, 0, 2, 2, 70};
   char rest[4096];
   (void)!::recv(wire_.socket, rest, sizeof rest, 0);
-  (void)!::send(wire_.socket, alert, sizeof alert, MSG_NOSIGNAL);
+  (void)!::send(wire_.socket, alert, sizeof alert, no_signal);
 }
 
 LOCKSTEP_INLINE TlsSession::State TlsSession::advance() {
@@ -434,7 +435,7 @@ LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
       return refuses_certificate(own, ", which has expired by its clock; make a new one");
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return refuses_certificate(own, ": its LOCKSTEP_TLS_AUTHORITY is another one");
+      return refuses_certificate(own, ": it has another LOCKSTEP_TLS_AUTHORITY");
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
       return refuses_certificate(own, ", and says itself why");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/meeting/conversation.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
@@ -155,7 +156,7 @@ class Formation {
     [[nodiscard]] Milliseconds giving_up() const { return 2 * wait + Milliseconds(5000); }
     [[nodiscard]] Milliseconds founding_wait() const { return giving_up() + Milliseconds(1000); }
   };
-  enum class Stage {
+  enum class Phase {
     idle,
     forming,
     connecting,  ///< world() is decided, and is at work once its members are connected
@@ -181,22 +182,52 @@ class Formation {
         had_called_(static_cast<std::size_t>(place.slots)) {}
 
   [[nodiscard]] const Place& place() const noexcept { return place_; }
-  [[nodiscard]] Stage stage() const noexcept { return stage_; }
+  [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] const World& world() const noexcept { return world_; }
   /// Of the members, by rank, for them to connect.
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const WorldMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// Which workers are here and which are missing, for the log.
-  [[nodiscard]] std::string waiting(Time now) const;
+  [[nodiscard]] std::string waiting(Time now) const {
+    std::string here, missing;
+    for (int slot = 0; slot < place_.slots; ++slot) {
+      const bool is_here =
+          slot == place_.slot || is_guest(slot, now) || called_[index(slot)].is_open;
+      (is_here ? here : missing) += concat({" ", slot});
+    }
+    return roll_call(place_.slots, here, missing);
+  }
   /// At work: whether one waits to be taken in.
-  [[nodiscard]] bool has_newcomer(Time now) const;
+  [[nodiscard]] bool has_newcomer(Time now) const {
+    if (phase_ != Phase::at_work) return false;
+    for (int slot = 0; slot < place_.slots; ++slot)
+      if (!world_.has(slot) && is_guest(slot, now) && now >= muted_[index(slot)]) return true;
+    return false;
+  }
 
   /// Begins to form a world: at first, after a loss, or for a newcomer. `address` is where this
   /// process listens to the other members.
-  void begin(std::string address, Time now);
+  void begin(std::string address, Time now) {
+    phase_ = Phase::forming;
+    address_ = std::move(address);
+    begun_ = next_words_ = next_proposal_ = now;
+    proposal_.reset();
+    accepted_.reset();
+    complete_since_.reset();
+    survivors_since_.reset();
+    ++version_;
+    advance(now);
+  }
   /// All members of world() are connected.
-  void works(Time now);
+  void works(Time now) {
+    phase_ = Phase::at_work;
+    memory_ = {.worked = world_};
+    // Processes that were heard and yet not taken in would be asked in vain again and again.
+    for (int slot = 0; slot < place_.slots; ++slot)
+      if (guests_[index(slot)] && had_called_[index(slot)] != 0 && !world_.has(slot))
+        muted_[index(slot)] = now + std::max(place_.wait, Milliseconds(10'000));
+  }
 
   /// This process's call to another slot has got through; the other end has said something; it is
   /// over.
@@ -204,13 +235,78 @@ class Formation {
     called_[index(slot)] = {.is_open = true, .heard = now};
     say(slot, claim());
   }
-  void hear_called(int slot, const FormationMessage& message, Time now);
+  void hear_called(int slot, const FormationMessage& message, Time now) {
+    if (phase_ != Phase::forming) return;
+    Called& called = called_[index(slot)];
+    if (!called.is_open) reached(slot, now);  // it was silent for a while
+    called.heard = now;
+    called.at_work.reset();
+    switch (message.kind) {
+      case Kind::at_work:
+        called.at_work = message.world;
+        // One that has not left their world may be busy, with a save for example.
+        if (memory_.knows(message.world) && now - begun_ < place_.patience) awaited_ = now;
+        // Where a later world is at work without this process, it was left out; where one is that
+        // has a member of its last world, that one is over, whatever the numbers.
+        if (!memory_.is_newcomer() && !accepted_ && !proposal_ && !memory_.knows(message.world) &&
+            (message.world.epoch >= memory_.last_epoch() || memory_.has(slot))) {
+          memory_ = {};
+          begun_ = now;
+          claim_anew();
+        }
+        break;
+      case Kind::propose:
+        take_proposal(slot, message, now);
+        break;
+      case Kind::withdraw:
+        if (accepted_ && accepted_->world.is_same(message.world))
+          leave_accepted(true);
+        else if (forget(message.world))
+          claim_anew();
+        break;
+      case Kind::commit:
+        if (!accepted_ || !accepted_->world.is_same(message.world)) return;
+        world_ = std::move(accepted_->world);
+        addresses_ = std::move(accepted_->addresses);
+        accepted_.reset();
+        phase_ = Phase::connecting;
+        break;
+      default:
+        break;
+    }
+  }
   void lose_called(int slot) {
     called_[index(slot)] = {};
     if (accepted_ && accepted_->host == slot) leave_accepted(false);
   }
   /// A process that has called this one: it has said something; it is gone.
-  void hear_guest(int slot, const FormationMessage& message, Time now);
+  void hear_guest(int slot, const FormationMessage& message, Time now) {
+    switch (message.kind) {
+      case Kind::claim: {
+        if (message.slot != slot || slot == place_.slot || message.slots != place_.slots ||
+            message.min_workers != place_.min_workers || message.build != place_.build)
+          return;
+        auto& guest = guests_[index(slot)];
+        const bool is_new = !guest || guest->claim.version != message.version;
+        guest = Guest{message, now};
+        if (is_new) answer_status(slot);
+        for (const World& each : message.memory.agreed)  // the connection may have lost the word
+          if (std::ranges::any_of(withdrawn_, [&](const World& w) { return w.is_same(each); }))
+            answer(slot, {.kind = Kind::withdraw, .world = each});
+        break;
+      }
+      case Kind::accept:
+        if (!proposal_ || !proposal_->world.is_same(message.world)) return;
+        std::erase(proposal_->awaited, slot);
+        break;
+      case Kind::refuse:
+        if (proposal_ && proposal_->world.is_same(message.world)) withdraw(now);
+        break;
+      default:
+        return;
+    }
+    consider(now);
+  }
   void lose_guest(int slot, Time now) {
     guests_[index(slot)].reset();
     if (proposal_ && proposal_->world.has(slot)) withdraw(now);
@@ -218,7 +314,27 @@ class Formation {
   }
 
   /// To be called every 100 ms or so.
-  void advance(Time now);
+  void advance(Time now) {
+    for (int slot = 0; slot < place_.slots; ++slot) {
+      const auto& guest = guests_[index(slot)];
+      if (guest && now - guest->heard > silence) lose_guest(slot, now);
+      if (called_[index(slot)].is_open && now - called_[index(slot)].heard > silence)
+        lose_called(slot);
+    }
+    if (now >= next_words_) {
+      next_words_ = now + interval;
+      for (int slot = 0; slot < place_.slots; ++slot) {
+        if (phase_ == Phase::forming && called_[index(slot)].is_open) say(slot, claim());
+        if (guests_[index(slot)]) answer_status(slot);
+      }
+    }
+    if (accepted_ && now >= accepted_->until) leave_accepted(false);
+    if (proposal_ && now >= proposal_->until) withdraw(now);
+    consider(now);
+    if (phase_ != Phase::forming || accepted_ || proposal_) return;
+    const Time since = memory_.is_newcomer() ? begun_ : std::max(begun_, awaited_);
+    if (now - since >= (memory_.is_newcomer() ? place_.patience : place_.giving_up())) fail(now);
+  }
 
   [[nodiscard]] std::vector<Letter> take_letters() { return std::exchange(letters_, {}); }
 
@@ -254,8 +370,23 @@ class Formation {
   void say(int slot, FormationMessage message) {
     letters_.push_back({slot, false, std::move(message)});
   }
-  [[nodiscard]] FormationMessage claim() const;
-  void answer_status(int slot);
+  [[nodiscard]] FormationMessage claim() const {
+    return {.kind = Kind::claim,
+            .slot = place_.slot,
+            .slots = place_.slots,
+            .min_workers = place_.min_workers,
+            .version = version_,
+            .address = address_,
+            .build = place_.build,
+            .memory = memory_};
+  }
+  // One that takes part in nothing says nothing: the others do not wait for it.
+  void answer_status(int slot) {
+    if (phase_ == Phase::at_work)
+      answer(slot, {.kind = Kind::at_work, .world = world_});
+    else if (phase_ == Phase::forming || phase_ == Phase::connecting)
+      answer(slot, {.kind = Kind::forming});
+  }
   /// After a change of what this process knows: a proposal to what it has claimed before is void.
   void claim_anew() {
     ++version_;
@@ -270,24 +401,135 @@ class Formation {
     for (std::size_t slot = 0; slot < guests_.size(); ++slot)
       had_called_[slot] = guests_[slot].has_value();
   }
-  [[nodiscard]] bool follows(Time now) const;
-  [[nodiscard]] std::vector<Participant> present(Time now) const;
-  [[nodiscard]] bool may_propose(const std::vector<Participant>& present, Time now);
-  void consider(Time now);
-  void propose(const std::vector<Participant>& present, Time now);
-  void withdraw(Time now);
-  void commit();
-  void take_proposal(int host, const FormationMessage& message, Time now);
-  void leave_accepted(bool was_withdrawn);
+  // Whether a lower slot is there, which is the host or knows of one. (One that has called, but
+  // cannot be called, counts for a moment; one that does not leave the world that this process
+  // has left, for as long as one that is lost: it may hang.)
+  [[nodiscard]] bool follows(Time now) const {
+    const auto counts = [&](const Called& called) {
+      return called.is_open &&
+             (!called.at_work || !memory_.knows(*called.at_work) || now - begun_ < place_.wait);
+    };
+    for (int slot = 0; slot < place_.slot; ++slot)
+      if (counts(called_[index(slot)]) ||
+          (is_guest(slot, now) && now - begun_ < Milliseconds(2000)))
+        return true;
+    return false;
+  }
+  [[nodiscard]] std::vector<Participant> present(Time now) const {
+    std::vector<Participant> all{{place_.slot, memory_}};
+    for (int slot = place_.slot + 1; slot < place_.slots; ++slot)
+      if (is_guest(slot, now)) all.push_back({slot, guests_[index(slot)]->claim.memory});
+    return all;
+  }
+  [[nodiscard]] bool may_propose(const std::vector<Participant>& present, Time now) {
+    const auto all = static_cast<std::size_t>(place_.slots);
+    const auto least = static_cast<std::size_t>(place_.min_workers);
+    const std::vector<World> last = last_worlds(present);
+    if (last.empty())
+      survivors_since_.reset();
+    else if (!survivors_since_)
+      survivors_since_ = now;
+    if (present.size() == all) return true;  // no process is left for another world
+    if (present.size() < least) return false;
+    if (last.empty())
+      return now - begun_ >= place_.founding_wait() && 2 * present.size() > all &&
+             all - present.size() < least;
+    bool is_complete = true;
+    for (const World& world : last) {
+      if (!may_follow(world, present)) return false;
+      for (const int slot : world.slots)
+        is_complete &= std::ranges::any_of(
+            present, [&](const Participant& each) { return each.slot == slot; });
+    }
+    if (!is_complete)
+      complete_since_.reset();
+    else if (!complete_since_)
+      complete_since_ = now;
+    return (complete_since_ && now - *complete_since_ >= grace) ||
+           now - (memory_.is_newcomer() ? *survivors_since_ : begun_) >= place_.wait;
+  }
+  void consider(Time now) {
+    if (phase_ != Phase::forming) return;
+    if (proposal_) {
+      if (proposal_->awaited.empty()) commit();
+      return;
+    }
+    if (accepted_ || follows(now) || now < next_proposal_) return;
+    const auto all = present(now);
+    if (may_propose(all, now)) propose(all, now);
+  }
+  void propose(const std::vector<Participant>& present, Time now) {
+    Proposal proposal{.world = {.epoch = 1, .id = random_()}, .until = now + Milliseconds(3000)};
+    for (const Participant& each : present) {
+      proposal.world.epoch = std::max(proposal.world.epoch, each.memory.last_epoch() + 1);
+      proposal.world.slots.push_back(each.slot);
+      const bool is_this = each.slot == place_.slot;
+      proposal.addresses.push_back(is_this ? address_ : guests_[index(each.slot)]->claim.address);
+      if (!is_this) proposal.awaited.push_back(each.slot);
+    }
+    note_guests();
+    memory_.agreed.push_back(proposal.world);
+    ++version_;
+    for (const int slot : proposal.awaited)
+      answer(slot, {.kind = Kind::propose,
+                    .version = guests_[index(slot)]->claim.version,
+                    .world = proposal.world,
+                    .addresses = proposal.addresses});
+    proposal_ = std::move(proposal);
+    if (proposal_->awaited.empty()) commit();
+  }
+  // Not all have accepted: the world cannot come to work, and need not be remembered.
+  void withdraw(Time now) {
+    for (const int slot : proposal_->world.slots)
+      if (slot != place_.slot) answer(slot, {.kind = Kind::withdraw, .world = proposal_->world});
+    forget(proposal_->world);
+    if (withdrawn_.size() == 64) withdrawn_.erase(withdrawn_.begin());
+    withdrawn_.push_back(std::move(proposal_->world));
+    proposal_.reset();
+    next_proposal_ = now + Milliseconds(100 + 50 * place_.slot);  // two hosts take turns
+    claim_anew();
+  }
+  void commit() {
+    for (const int slot : proposal_->world.slots)
+      if (slot != place_.slot) answer(slot, {.kind = Kind::commit, .world = proposal_->world});
+    world_ = std::move(proposal_->world);
+    addresses_ = std::move(proposal_->addresses);
+    proposal_.reset();
+    phase_ = Phase::connecting;
+  }
+  void take_proposal(int host, const FormationMessage& message, Time now) {
+    if (accepted_ && accepted_->host == host) leave_accepted(true);  // the host has only one
+    if (accepted_ || proposal_ || message.version != version_ || !message.world.has(place_.slot) ||
+        message.world.slots.back() >= place_.slots || message.world.epoch <= memory_.last_epoch())
+      return say(host, {.kind = Kind::refuse, .world = message.world});
+    note_guests();
+    accepted_ = Accepted{host, message.world, message.addresses, now + Milliseconds(5000)};
+    memory_.agreed.push_back(message.world);
+    ++version_;
+    say(host, {.kind = Kind::accept, .world = message.world});
+  }
+  // Without the host's word that it has withdrawn its proposal, others may have been told that
+  // all have accepted it.
+  void leave_accepted(bool was_withdrawn) {
+    const World world = std::move(accepted_->world);
+    accepted_.reset();
+    if (was_withdrawn) forget(world);
+    claim_anew();
+  }
   bool forget(const World& world) {
     return std::erase_if(memory_.agreed, [&](const World& each) { return each.is_same(world); }) >
            0;
   }
-  void fail(Time now);
+  void fail(Time now) {
+    const std::vector<World> last = last_worlds(present(now));
+    problem_ =
+        waiting(now) + what_it_takes(place_.min_workers, last.empty() ? "" : last.back().members());
+    phase_ = Phase::failed;
+  }
 
   const Place place_;
   std::mt19937_64 random_;
-  Stage stage_ = Stage::idle;
+  Phase phase_ = Phase::idle;
   WorldMemory memory_;
   std::uint64_t version_ = 1;  // of the memory, as others know it
   std::string address_;
@@ -337,7 +579,3 @@ class FormationTalk : public Conversation {
 };
 
 }}}  // namespace lockstep::detail
-
-#if !defined(LOCKSTEP_COMPILED)
-#include "lockstep/extra/elastic/formation.ipp"
-#endif

@@ -31,7 +31,7 @@ enum class GlobalBatch : std::uint8_t {
 
 /// More or fewer workers without stopping: a worker that is lost and does not come back in time is
 /// left out, and one that comes later is taken in. The workers at work at one time are a **world**;
-/// a world follows another one only if more than half of that agree, so that there are never two at
+/// a world follows another only if more than half of that one agree, so that there are never two at
 /// once. (One of two does not go on alone.)
 /// Include <lockstep/extra/elastic.hpp>.
 struct ElasticOptions {

@@ -140,7 +140,7 @@ class FormationCallers {
 class Membership::Impl {
  public:
   using Clock = std::chrono::steady_clock;
-  using Stage = detail::Formation::Stage;
+  using Phase = detail::Formation::Phase;
 
   Impl(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
        const CommunicationOptions& options, const std::string& build)
@@ -187,7 +187,7 @@ class Membership::Impl {
     wake_.wake();
     differs_.clear();
     const auto is_over = [&] {
-      return formation_.stage() != Stage::forming || !failure_.empty() || !differs_.empty();
+      return formation_.phase() != Phase::forming || !failure_.empty() || !differs_.empty();
     };
     while (!changed_.wait_for(lock, detail::report_interval, is_over)) {
       const std::string text = formation_.waiting(Clock::now());
@@ -197,7 +197,7 @@ class Membership::Impl {
     }
     if (!failure_.empty()) throw Error(concat({"the thread that talks with others: ", failure_}));
     if (!differs_.empty()) throw ConfigurationError(differs_);
-    if (formation_.stage() == Stage::failed)
+    if (formation_.phase() == Phase::failed)
       throw CollectiveError({.operation = "start-up",
                              .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
                              .reason = detail::forms_no_world + formation_.problem()});
@@ -275,7 +275,7 @@ class Membership::Impl {
       auto renewed = watched[1].revents != 0 ? renewed_tls() : nullptr;
       lock.lock();
       if (renewed != nullptr) tls_ = std::move(renewed);
-      const bool at_work = formation_.stage() == Stage::at_work;
+      const bool at_work = formation_.phase() == Phase::at_work;
       const int accepted = guests_.accept(tls_, secret_, at_work ? 2 : 16);
       for (auto& [slot, socket] : callers_.take()) meet(slot, std::move(socket));
       const auto now = Clock::now();
@@ -287,7 +287,7 @@ class Membership::Impl {
       guests_.all().remove_if([](const Guest& guest) { return guest.leaves; });
       call_or_hang_up();
       newcomer_ = formation_.has_newcomer(now);
-      if (formation_.stage() != Stage::forming) changed_.notify_all();
+      if (formation_.phase() != Phase::forming) changed_.notify_all();
       if (!at_work || accepted == 0) continue;
       lock.unlock();  // a hundred calls a second: each may cost a handshake, and work goes on
       ::poll(nullptr, 0, 20);
@@ -347,7 +347,7 @@ class Membership::Impl {
 
   void meet(int slot, detail::Descriptor socket) {
     Called& called = called_[static_cast<std::size_t>(slot)];
-    if (formation_.stage() != Stage::forming || called.talk) return;
+    if (formation_.phase() != Phase::forming || called.talk) return;
     auto tls = detail::TlsSession::call(tls_, socket.get(), slot);
     called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_,
                                              Talk::Side::caller),
@@ -378,7 +378,7 @@ class Membership::Impl {
 
   // Only a process that is forming a world calls others.
   void call_or_hang_up() {
-    const bool forms = formation_.stage() == Stage::forming;
+    const bool forms = formation_.phase() == Phase::forming;
     std::vector<char> wanted(called_.size());
     for (std::size_t slot = 0; slot < called_.size(); ++slot) {
       if (!forms && called_[slot].talk) hang_up(static_cast<int>(slot), called_[slot]);

@@ -48,7 +48,7 @@ inline void check_namespace(const std::string& name) {
 /// Layers: Dense, Conv2D, Conv1D, DepthwiseConv2D, pools, BatchNormalization, LayerNormalization,
 /// Normalization, Rescaling, Embedding, LSTM, GRU, SimpleRNN, Softmax, Slice, activations, what
 /// changes nothing in inference, and Sequential, Residual, Parallel, Shared, Repeat and Frozen of
-/// these; another one is an error of the compiler. Inputs and Outputs with names stand side by
+/// these; any other is a compile-time error. Inputs and Outputs with names stand side by
 /// side, in their order. The chief alone writes, whole or not at all. Throws Error naming the path
 /// or a weight that is no finite number, and ConfigurationError where .name cannot name a
 /// namespace.

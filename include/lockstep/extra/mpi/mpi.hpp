@@ -22,8 +22,10 @@
 #include <vector>
 
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/any_collective.hpp"
+#include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
@@ -58,9 +60,8 @@ class MpiEnvironment {
     if (provided < MPI_THREAD_SERIALIZED)
       throw ConfigurationError(
           "MPI was initialized without threads; initialize it by MPI_Init_thread with "
-          "MPI_THREAD_SERIALIZED, or leave "
-          "it to "
-          "lockstep, and use an MPI library that was built with threads");
+          "MPI_THREAD_SERIALIZED, or leave it to lockstep, and use an MPI library that was built "
+          "with threads");
   }
   ~MpiEnvironment() {
     int finalized = 0;
@@ -97,9 +98,7 @@ struct MpiPlace {
   }
 };
 
-}}  // namespace lockstep
-
-namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+namespace detail {
 
 [[nodiscard]] inline MPI_Datatype mpi_type(DataType type) noexcept {
   return type == DataType::float32   ? MPI_FLOAT
@@ -184,9 +183,7 @@ struct MpiGroup {
 
   void end_job(const char* what, std::chrono::milliseconds limit) const noexcept {
     try {
-      log_line(concat(
-          {"worker ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
-           " ms; another worker hangs, or is busy for longer than CommunicationOptions allow"}));
+      log_line(concat({"worker ", rank, " ends the job: ", what, has_no_progress(limit)}));
     } catch (...) {  // out of memory
     }
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::lost_peer));
@@ -201,9 +198,7 @@ struct MpiGroup {
   Watchdog watchdog;  // last: it uses the others
 };
 
-}}}  // namespace lockstep::detail
-
-namespace lockstep { inline namespace LOCKSTEP_ABI {
+}  // namespace detail
 
 /// A CollectivePolicy over MPI: the way onto InfiniBand and onto supercomputers.
 ///
@@ -224,7 +219,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 /// Include <lockstep/extra/mpi.hpp>.
 /// Use: `MultiWorkerMirroredStrategy<Mpi>{mpi_cluster()}`. Keras: none.
-class Mpi {
+class Mpi final : public AnyCollective {
  public:
   /// Throws ConfigurationError when MPI has another place for this process than the rendezvous,
   /// when ranks differ in a property, and for options that only MPI itself can follow.
@@ -235,27 +230,24 @@ class Mpi {
     return Mpi(std::make_unique<detail::MpiGroup>(rendezvous, options));
   }
 
-  [[nodiscard]] int rank() const noexcept { return state_->rank; }
-  [[nodiscard]] int size() const noexcept { return state_->size; }
-
-  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) {
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) override {
     Running running(*state_, Operation::all_reduce);
     reduce(running, values, op == ReduceOp::sum ? MPI_SUM : state_->maximum(values.type()));
   }
 
-  void all_reduce(std::span<double> status, NumberSpan values) {
+  void all_reduce(std::span<double> status, NumberSpan values) override {
     Running running(*state_, Operation::all_reduce);
     reduce(running, status, MPI_SUM);
     reduce(running, values, MPI_SUM);
   }
 
-  void broadcast(std::span<std::byte> bytes, int root) {
+  void broadcast(std::span<std::byte> bytes, int root) override {
     detail::check_root(root, size());
     Running running(*state_, Operation::broadcast);
     broadcast(running, bytes, root);
   }
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     detail::check_lengths(mine.size(), all.size(), size());
     Running running(*state_, Operation::all_gather);
     const auto slice = [&](int r) {
@@ -271,13 +263,13 @@ class Mpi {
     }
   }
 
-  void barrier() {
+  void barrier() override {
     Running running(*state_, Operation::barrier);
     running.done(MPI_Barrier(state_->group), 0);
   }
 
   /// Ends all processes of the job, this one included, with exit code `code`.
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept override {
     try {
       log_line(concat({"worker ", rank(), " ends the job: ", reason}));
     } catch (...) {  // out of memory
@@ -287,7 +279,7 @@ class Mpi {
 
   /// The orderly end: returns when all ranks have called it, or after `options.progress_timeout`
   /// with a line on stderr.
-  void close() {
+  void close() override {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(state_->group, &request) != MPI_SUCCESS) return;
     const auto end = std::chrono::steady_clock::now() + state_->timeout;
@@ -295,8 +287,7 @@ class Mpi {
       if (MPI_Test(&request, &all_have_come, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
       if (all_have_come != 0) break;
       if (std::chrono::steady_clock::now() > end)
-        return log_line(concat({"worker ", rank(), ": not all workers came to their end within ",
-                                state_->timeout.count(), " ms"}));
+        return log_line(concat({"worker ", rank(), ": ", detail::not_all_ended(state_->timeout)}));
     }
     MPI_Comm_free(&state_->group);
     MPI_Op_free(&state_->float_maximum);
@@ -342,14 +333,15 @@ class Mpi {
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   };
 
-  explicit Mpi(std::unique_ptr<detail::MpiGroup> state) noexcept : state_(std::move(state)) {}
+  explicit Mpi(std::unique_ptr<detail::MpiGroup> state) noexcept
+      : AnyCollective(state->rank, state->size, {}), state_(std::move(state)) {}
 
   static void check(const CommunicationOptions& options) {
     options.validate();
     const auto refuse = [](bool set, const char* name) {
       if (set)
-        throw ConfigurationError(concat(
-            {"CommunicationOptions::", name, " is not for Mpi, which has settings of its own"}));
+        throw ConfigurationError(concat({"CommunicationOptions::", name,
+                                         " is not for Mpi: take the settings of the MPI library"}));
     };
     refuse(options.implementation != CommunicationImplementation::automatic, "implementation");
     refuse(options.bytes_per_pack != 0, "bytes_per_pack");
@@ -384,8 +376,6 @@ class Mpi {
 
   std::unique_ptr<detail::MpiGroup> state_;
 };
-
-static_assert(CollectivePolicy<Mpi>);
 
 /// The job that an MPI launcher has started (`mpirun -n 4 trainer`, or that of a supercomputer):
 /// each process is a worker, and TF_CONFIG does not count. A process without a launcher is alone.

@@ -20,7 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/any_collective.hpp"
+#include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
@@ -63,7 +64,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 /// Include <lockstep/extra/nccl.hpp>.
-class Nccl {
+class Nccl final : public AnyCollective {
  public:
   /// Bytes in the host's memory from which on sums go to the device. (A guess: not measured.)
   static constexpr std::size_t least_bytes = std::size_t{256} << 10;
@@ -83,19 +84,19 @@ class Nccl {
     }
   }
 
-  [[nodiscard]] int rank() const noexcept { return state_->rank; }
-  [[nodiscard]] int size() const noexcept { return state_->size; }
-
   /// Memory that is summed without a copy.
-  [[nodiscard]] Buffer allocate(std::size_t bytes) { return state_->communicator.pinned(bytes); }
+  [[nodiscard]] Buffer allocate(std::size_t bytes) override {
+    return state_->communicator.pinned(bytes);
+  }
 
-  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) { reduce({}, values, op); }
-  void all_reduce(std::span<double> status, NumberSpan values) {
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) override {
+    reduce({}, values, op);
+  }
+  void all_reduce(std::span<double> status, NumberSpan values) override {
     reduce(status, values, ReduceOp::sum);
   }
 
-  /// See ShardingCollective.
-  void reduce_scatter_blocks(NumberSpan values) {
+  void reduce_scatter_blocks(NumberSpan values) override {
     if (!is_on_device(values.data(), values.size()))
       return state_->ring.reduce_scatter_blocks(values);
     const ncclDataType_t type = type_of(values);
@@ -112,7 +113,7 @@ class Nccl {
           return ncclReduce(data, data, count, type, ncclSum, owner, communicator, stream);
         });
   }
-  void all_gather_blocks(NumberSpan values) {
+  void all_gather_blocks(NumberSpan values) override {
     if (!is_on_device(values.data(), values.size())) return state_->ring.all_gather_blocks(values);
     const ncclDataType_t type = type_of(values);
     run_blocks(
@@ -127,7 +128,7 @@ class Nccl {
         });
   }
 
-  void broadcast(std::span<std::byte> bytes, int root) {
+  void broadcast(std::span<std::byte> bytes, int root) override {
     detail::check_root(root, size());
     if (!is_on_device(bytes.data(), bytes.size())) return state_->ring.broadcast(bytes, root);
     run({.operation = Operation::broadcast, .root = root, .bytes = bytes.size()}, "ncclBroadcast",
@@ -138,7 +139,7 @@ class Nccl {
   }
 
   /// Both arrays are in a device's memory, or none is.
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     detail::check_lengths(mine.size(), all.size(), size());
     const bool on_device = is_on_device(all.data(), all.size());
     if (is_on_device(mine.data(), mine.size()) != on_device)
@@ -151,14 +152,13 @@ class Nccl {
         });
   }
 
-  void barrier() { state_->ring.barrier(); }
+  void barrier() override { state_->ring.barrier(); }
 
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept override {
     state_->ring.abort(reason, code);
   }
-  /// See ReportingCollective.
-  [[nodiscard]] ActivityBoard& activity() noexcept { return *state_->ring.board(); }
-  void close() {
+  [[nodiscard]] ActivityBoard* board() override { return state_->ring.board(); }
+  void close() override {
     state_->ring.close();
     state_->communicator.abort();
   }
@@ -176,12 +176,10 @@ class Nccl {
     State(Ring<Tcp> connected, const CommunicationOptions& options)
         : ring(std::move(connected)),
           communicator(ring.transport(), options),
-          calls(static_cast<std::size_t>(size)),
+          calls(static_cast<std::size_t>(ring.size())),
           staging(communicator.pinned(staging_bytes)) {}
 
     Ring<Tcp> ring;
-    int rank = ring.rank();
-    int size = ring.size();
     detail::NcclCommunicator communicator;
     std::vector<Call> calls;
     Buffer staging;
@@ -189,7 +187,9 @@ class Nccl {
 
   static constexpr std::size_t staging_bytes = std::size_t{8} << 20;
 
-  explicit Nccl(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+  explicit Nccl(std::unique_ptr<State> state) noexcept
+      : AnyCollective(state->ring.rank(), state->ring.size(), {.shard = true}),
+        state_(std::move(state)) {}
 
   static void check(const CommunicationOptions& options) {
     options.validate();
@@ -285,14 +285,13 @@ class Nccl {
   void agree(const Call& mine) {
     State& state = *state_;
     Tcp& tcp = state.ring.transport();
-    if (state.size == 1) return;
-    state.calls[static_cast<std::size_t>(state.rank)] = mine;
+    if (size() == 1) return;
+    state.calls[static_cast<std::size_t>(rank())] = mine;
     auto flow = detail::ForwardFlow::all_gather(std::as_writable_bytes(std::span(state.calls)),
-                                                state.rank, state.size);
-    tcp.transfer(wrap_rank(state.rank + 1, state.size), wrap_rank(state.rank - 1, state.size),
-                 flow);
+                                                rank(), size());
+    tcp.transfer(wrap_rank(rank() + 1, size()), wrap_rank(rank() - 1, size()), flow);
     const Call& first = state.calls[0];
-    for (int other = 1; other < state.size; ++other) {
+    for (int other = 1; other < size(); ++other) {
       const Call& call = state.calls[static_cast<std::size_t>(other)];
       if (call == first) continue;
       const auto text = [](const Call& each) {

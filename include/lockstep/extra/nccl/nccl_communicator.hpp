@@ -21,6 +21,7 @@
 #include <type_traits>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_text.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
@@ -31,7 +32,6 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/extra/mpi/watchdog.hpp"
-#include "lockstep/net/rare_log.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -181,9 +181,7 @@ class NcclCommunicator {
       tcp_.await(wrap_rank(tcp_.rank() + 1, tcp_.size()), end);
     else
       while (!end.has_come()) end.sleep(Milliseconds(1));
-    if (end.is_late())
-      fail(call, concat({"has not ended within ", duration_text(limit),
-                         " (CommunicationOptions::", option, ")"}));
+    if (end.is_late()) fail(call, has_not_ended(limit, option));
     check(call, end.result);
     check(call, end.status);
   }
@@ -214,9 +212,7 @@ class NcclCommunicator {
   // A thread that does not come back from a library cannot be ended alone.
   void end_process(const char* call) noexcept {
     try {
-      const std::string text =
-          concat({call, ": has not returned within ", duration_text(progress_limit_ / 2),
-                  " (half of CommunicationOptions::progress_timeout)"});
+      const std::string text = concat({call, has_not_returned(progress_limit_ / 2)});
       tcp_.abort(text, ExitCode::lost_peer);
       log_line(concat({tcp_.name(tcp_.rank()), " ends: ", text}), LogLevel::error);
       std::this_thread::sleep_for(std::chrono::seconds(1));  // until the others have heard of it

@@ -23,6 +23,9 @@ struct ExportOnnxOptions {
   std::string input = "x";   ///< the name of the samples [batch x the model's Input]
   std::string output = "y";  ///< the name of the outputs
   // (Those of Inputs and Outputs have names.)
+  /// Kernels of Dense and of attention's projections, of 32 inputs at least, as 8 bits with a scale
+  /// for each unit (DequantizeLinear): a quarter of the file. See Int8Weights.
+  bool int8_weights = false;
 };
 
 namespace detail {
@@ -56,6 +59,7 @@ void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
   detail::check_names(options);
   using In = typename Net::InputShape;
   detail::OnnxGraph graph(detail::exported_variables(model));
+  if (options.int8_weights) graph.round_weights();
   detail::OnnxModel<Net>::template write<In>(graph, options.input, options.output);
   if (detail::strategy_of(trainer).is_chief()) detail::write_onnx(path, graph);
 }

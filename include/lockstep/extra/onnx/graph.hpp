@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <numbers>
 #include <set>
 #include <span>
@@ -14,11 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/extra/records/protobuf.hpp"
+#include "lockstep/kernels/int8.hpp"
 #include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/input.hpp"
@@ -28,7 +31,10 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 namespace onnx {
 // enum TensorProto.DataType
-inline constexpr int type_float = 1, type_int64 = 7, type_bool = 9;
+inline constexpr int type_float = 1, type_int8 = 3, type_int64 = 7, type_bool = 9;
+// enum AttributeProto.AttributeType
+inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_string = 3,
+                               attribute_floats = 6, attribute_ints = 7, attribute_strings = 8;
 }  // namespace onnx
 
 /// The numbers of an attribute, or its texts.
@@ -47,6 +53,19 @@ struct OnnxAttribute {
   return {name, {number}, 0, OnnxAttribute::Kind::one_int};
 }
 
+/// A ValueInfoProto: floats [batch x shape].
+inline ProtoWriter onnx_value_info(const std::string& name,
+                                   std::span<const std::size_t> sample_shape) {
+  ProtoWriter shape, batch, tensor, type, info;
+  shape.message(1, batch.text(2, "batch"));
+  for (const std::size_t extent : sample_shape) {
+    ProtoWriter dimension;
+    shape.message(1, dimension.varint(1, extent));
+  }
+  tensor.varint(1, onnx::type_float).message(2, shape);
+  return info.text(1, name).message(2, type.message(1, tensor));
+}
+
 /// Nodes, one behind the other (github.com/onnx/onnx/blob/main/onnx/onnx.proto3, operators of set
 /// 17). The value that the next node takes is a batch: of flat samples, of images that are channels
 /// first or last, of sequences, likewise, or of their tokens, as layers see them that know nothing
@@ -61,17 +80,21 @@ class OnnxGraph : public ExportedVariables {
     bool is_tokens = false;  ///< [batch * positions x token]
   };
 
-  explicit OnnxGraph(ExportedVariables variables);
+  explicit OnnxGraph(ExportedVariables variables) : ExportedVariables(std::move(variables)) {}
   OnnxGraph(const OnnxGraph&) = delete;
   OnnxGraph& operator=(const OnnxGraph&) = delete;
-  ~OnnxGraph();
 
   [[nodiscard]] Value& value() noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }
   /// Makes tokens of sequences, if they are none, and the reverse. `shape`: of a token; of a
   /// sequence.
-  void to_tokens(std::span<const std::size_t> shape);
-  void to_sequences(std::span<const std::size_t> shape);
+  void to_tokens(std::span<const std::size_t> shape) {
+    if (!value_.is_tokens) reshape(shape);
+    value_.is_tokens = true;
+  }
+  void to_sequences(std::span<const std::size_t> shape) {
+    if (value_.is_tokens) reshape(shape);
+  }
   /// After a layer that was applied to each token.
   void keep_tokens() noexcept { value_.is_tokens = true; }
 
@@ -82,248 +105,206 @@ class OnnxGraph : public ExportedVariables {
   [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
   void set_positions(std::size_t positions) noexcept { positions_ = positions; }
 
+  /// Kernels of products are written as int8 from now on.
+  void round_weights() noexcept { rounds_weights_ = true; }
+
   // These append an initializer, and return its name. A weight that is there already stays.
-  std::string weight(const ExportedArray& array);
-  std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
-  std::string axis(std::int64_t number);  ///< of no dimension
-  std::string number(double number);
-  std::string filled(std::string_view what, std::size_t size, float number);
+  std::string weight(const ExportedArray& array) {
+    const std::size_t units = array.product_units;
+    if (rounds_weights_ && units > 0 && array.values.size() / units >= 32)
+      return rounded_weight(array);
+    if (names_.contains(array.name)) return array.name;
+    return add_initializer(array.name, array.shape, array.values);
+  }
+  std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers) {
+    std::string name = concat({what, "_", constants_++});
+    ProtoWriter tensor, values;
+    for (const std::int64_t value : numbers) values.fixed<8>(static_cast<std::uint64_t>(value));
+    tensor.varint(1, numbers.size())
+        .varint(2, onnx::type_int64)
+        .text(8, name)
+        .text(9, values.bytes());
+    graph_.message(5, tensor);
+    names_.insert(name);
+    return name;
+  }
+  std::string axis(std::int64_t number) {
+    std::string name = concat({"axis_", constants_++});
+    ProtoWriter tensor, value;
+    value.fixed<8>(static_cast<std::uint64_t>(number));
+    graph_.message(5, tensor.varint(2, onnx::type_int64).text(8, name).text(9, value.bytes()));
+    names_.insert(name);
+    return name;
+  }  ///< of no dimension
+  std::string number(double number) {
+    const auto value = static_cast<float>(number);
+    return add_initializer(concat({"number_", constants_++}), {}, {&value, 1});
+  }
+  std::string filled(std::string_view what, std::size_t size, float number) {
+    const std::vector<float> values(size, number);
+    const std::size_t shape[] = {size};
+    return add_initializer(concat({what, "_", constants_++}), shape, values);
+  }
   std::string floats(std::string_view what, std::span<const std::size_t> shape,
-                     std::span<const float> values);
+                     std::span<const float> values) {
+    return add_initializer(concat({what, "_", constants_++}), shape, values);
+  }
 
   // These append a node, and return the name of its output.
   /// `which`: which of the operator's outputs is wanted.
   std::string node(std::string_view op, const std::vector<std::string>& inputs,
-                   const std::vector<OnnxAttribute>& attributes = {}, int which = 0);
-  std::string transposed(const std::string& input, std::vector<std::int64_t> order);
-  std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
+                   const std::vector<OnnxAttribute>& attributes = {}, int which = 0) {
+    std::string output = concat({"value_", nodes_++});
+    ProtoWriter written;
+    for (const std::string& input : inputs) written.text(1, input);
+    // Outputs before it are not used: those of a recurrence may be left out, those of TopK must be
+    // there.
+    for (int i = 0; i < which; ++i) written.text(2, op == "TopK" ? output + "_unused" : "");
+    written.text(2, output).text(3, concat({op, "_", nodes_ - 1})).text(4, op);
+    for (const OnnxAttribute& attribute : attributes) {
+      ProtoWriter field;
+      field.text(1, attribute.name);
+      if (attribute.kind == OnnxAttribute::Kind::number) {
+        field.number(2, attribute.number).varint(20, onnx::attribute_float);
+      } else if (attribute.kind == OnnxAttribute::Kind::text) {
+        field.text(4, attribute.text).varint(20, onnx::attribute_string);
+      } else if (attribute.kind == OnnxAttribute::Kind::numbers) {
+        for (const float number : attribute.numbers) field.number(7, number);
+        field.varint(20, onnx::attribute_floats);
+      } else if (attribute.kind == OnnxAttribute::Kind::texts) {
+        for (const std::string_view text : attribute.texts) field.text(9, text);
+        field.varint(20, onnx::attribute_strings);
+      } else if (attribute.kind == OnnxAttribute::Kind::one_int) {
+        field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0)))
+            .varint(20, onnx::attribute_int);
+      } else {
+        for (const std::int64_t value : attribute.ints)
+          field.varint(8, static_cast<std::uint64_t>(value));
+        field.varint(20, onnx::attribute_ints);
+      }
+      written.message(5, field);
+    }
+    graph_.message(1, written);
+    names_.insert(output);
+    return output;
+  }
+  std::string transposed(const std::string& input, std::vector<std::int64_t> order) {
+    return node("Transpose", {input}, {{"perm", std::move(order)}});
+  }
+  std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape) {
+    return node("Reshape", {input, constant("shape", shape)});
+  }
 
   // These change the value.
   /// An operator of one input, with at most two attributes.
-  void apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes = {});
-  void reshape(std::span<const std::size_t> sample_shape);
-  void lay_out(bool channels_first);
+  void apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes = {}) {
+    value_.name = node(op, {value_.name}, attributes);
+  }
+  void reshape(std::span<const std::size_t> sample_shape) {
+    lay_out(false);
+    std::vector<std::int64_t> shape = {-1};
+    for (const std::size_t extent : sample_shape)
+      shape.push_back(static_cast<std::int64_t>(extent));
+    value_ = {.name = node("Reshape", {value_.name, constant("shape", shape)}),
+              .rank = sample_shape.size()};
+  }
+  void lay_out(bool channels_first) {
+    if (value_.rank < 2 || value_.rank > 4 || value_.channels_first == channels_first) return;
+    const auto rank = static_cast<std::int64_t>(value_.rank);
+    std::vector<std::int64_t> order = {0};
+    if (channels_first) order.push_back(rank);
+    for (std::int64_t i = 1; i < rank; ++i) order.push_back(channels_first ? i : i + 1);
+    if (!channels_first) order.push_back(1);
+    value_.name = transposed(value_.name, order);
+    value_.channels_first = channels_first;
+  }
 
   // What the model has, [batch x shape].
   /// Adds an input, which is the value then.
-  void add_input(const std::string& name, std::span<const std::size_t> sample_shape);
+  void add_input(const std::string& name, std::span<const std::size_t> sample_shape) {
+    name_one(name);
+    inputs_.message(11, onnx_value_info(name, sample_shape));
+    value_ = {.name = name, .rank = sample_shape.size()};
+  }
   /// The value is an output of that name.
-  void add_output(const std::string& name, std::span<const std::size_t> sample_shape);
+  void add_output(const std::string& name, std::span<const std::size_t> sample_shape) {
+    name_one(name);
+    lay_out(false);
+    ProtoWriter last;
+    last.text(1, value_.name).text(2, name).text(3, concat({"output_", name})).text(4, "Identity");
+    graph_.message(1, last);
+    outputs_.message(12, onnx_value_info(name, sample_shape));
+  }
 
-  /// The model as a file. Throws ConfigurationError naming an input or an output that is named as
-  /// another one, or as a value of the graph.
-  [[nodiscard]] std::string serialize(std::string_view producer_version);
+  /// The model as a file. Throws ConfigurationError naming an input or an output that has the
+  /// name of another, or of a value of the graph.
+  [[nodiscard]] std::string serialize(std::string_view producer_version) {
+    for (const std::string& name : own_names_)
+      if (names_.contains(name))
+        throw ConfigurationError(concat({"export_onnx: ", in_quotes(name),
+                                         " is the name of an input or an output, and of a value in "
+                                         "the graph: take another one"}));
+    ProtoWriter opset, model;
+    graph_.text(2, "lockstep").append(inputs_).append(outputs_);
+    opset.varint(2, 17);
+    model.varint(1, 8)
+        .text(2, "lockstep")
+        .text(3, producer_version)
+        .message(7, graph_)
+        .message(8, opset);
+    return model.bytes();
+  }
 
  private:
   std::string add_initializer(std::string name, std::span<const std::size_t> shape,
-                              std::span<const float> values);
-  void name_one(const std::string& name);
+                              std::span<const float> values) {
+    ProtoWriter tensor, numbers;
+    for (const std::size_t extent : shape) tensor.varint(1, extent);
+    for (const float value : values) numbers.fixed<4>(std::bit_cast<std::uint32_t>(value));
+    tensor.varint(2, onnx::type_float).text(8, name).text(9, numbers.bytes());
+    graph_.message(5, tensor);
+    names_.insert(name);
+    return name;
+  }
+  void name_one(const std::string& name) {
+    if (name.empty() || !own_names_.insert(name).second)
+      throw ConfigurationError(
+          concat({"export_onnx: inputs and outputs need names that differ, got ", in_quotes(name),
+                  name.empty() ? "" : " twice"}));
+  }
+  /// As Int8Weights rounds them, a scale for each unit.
+  std::string rounded_weight(const ExportedArray& array) {
+    std::string& value = rounded_[array.name];
+    if (!value.empty()) return value;
+    const std::size_t units = array.product_units, inputs = array.values.size() / units;
+    const Buffer memory(kernels::Int8Kernel::bytes(inputs, units));
+    const kernels::Int8Kernel kernel(inputs, units, memory.data());
+    kernels::quantize_int8(inputs, units, array.values.data(), kernel);
+    std::string numbers(inputs * units, '\0');
+    for (std::size_t i = 0; i < inputs; ++i)
+      for (std::size_t u = 0; u < units; ++u)
+        numbers[i * units + u] = static_cast<char>(kernel.numbers()[u * kernel.inputs() + i]);
+    const std::string name = array.name + "/int8";
+    ProtoWriter tensor;
+    tensor.varint(1, inputs).varint(1, units).varint(2, onnx::type_int8).text(8, name);
+    graph_.message(5, tensor.text(9, numbers));
+    names_.insert(name);
+    const std::string scale =
+        add_initializer(array.name + "/scale", {&units, 1}, {kernel.scales(), units});
+    return value = node("DequantizeLinear", {name, scale}, {onnx_int("axis", 1)});
+  }
 
   Value value_;
   std::string mask_;
   std::size_t positions_ = 0;
+  bool rounds_weights_ = false;
+  std::map<std::string, std::string> rounded_;  // their names, and the values as floats
   std::size_t nodes_ = 0, constants_ = 0;
   std::set<std::string> names_;      // of all values
   std::set<std::string> own_names_;  // of inputs and outputs
   ProtoWriter graph_;                // its nodes and initializers
   ProtoWriter inputs_, outputs_;
 };
-
-namespace onnx {
-// enum AttributeProto.AttributeType
-inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_string = 3,
-                               attribute_floats = 6, attribute_ints = 7, attribute_strings = 8;
-}  // namespace onnx
-
-/// A ValueInfoProto: floats [batch x shape].
-inline ProtoWriter onnx_value_info(const std::string& name,
-                                   std::span<const std::size_t> sample_shape) {
-  ProtoWriter shape, batch, tensor, type, info;
-  shape.message(1, batch.text(2, "batch"));
-  for (const std::size_t extent : sample_shape) {
-    ProtoWriter dimension;
-    shape.message(1, dimension.varint(1, extent));
-  }
-  tensor.varint(1, onnx::type_float).message(2, shape);
-  return info.text(1, name).message(2, type.message(1, tensor));
-}
-
-inline OnnxGraph::OnnxGraph(ExportedVariables variables)
-    : ExportedVariables(std::move(variables)) {}
-
-inline OnnxGraph::~OnnxGraph() = default;
-
-inline std::string OnnxGraph::add_initializer(std::string name, std::span<const std::size_t> shape,
-                                              std::span<const float> values) {
-  ProtoWriter tensor, numbers;
-  for (const std::size_t extent : shape) tensor.varint(1, extent);
-  for (const float value : values) numbers.fixed<4>(std::bit_cast<std::uint32_t>(value));
-  tensor.varint(2, onnx::type_float).text(8, name).text(9, numbers.bytes());
-  graph_.message(5, tensor);
-  names_.insert(name);
-  return name;
-}
-
-inline std::string OnnxGraph::weight(const ExportedArray& array) {
-  if (names_.contains(array.name)) return array.name;
-  return add_initializer(array.name, array.shape, array.values);
-}
-
-inline std::string OnnxGraph::constant(std::string_view what,
-                                       const std::vector<std::int64_t>& numbers) {
-  std::string name = concat({what, "_", constants_++});
-  ProtoWriter tensor, values;
-  for (const std::int64_t value : numbers) values.fixed<8>(static_cast<std::uint64_t>(value));
-  tensor.varint(1, numbers.size())
-      .varint(2, onnx::type_int64)
-      .text(8, name)
-      .text(9, values.bytes());
-  graph_.message(5, tensor);
-  names_.insert(name);
-  return name;
-}
-
-inline std::string OnnxGraph::axis(std::int64_t number) {
-  std::string name = concat({"axis_", constants_++});
-  ProtoWriter tensor, value;
-  value.fixed<8>(static_cast<std::uint64_t>(number));
-  graph_.message(5, tensor.varint(2, onnx::type_int64).text(8, name).text(9, value.bytes()));
-  names_.insert(name);
-  return name;
-}
-
-inline std::string OnnxGraph::number(double number) {
-  const auto value = static_cast<float>(number);
-  return add_initializer(concat({"number_", constants_++}), {}, {&value, 1});
-}
-
-inline std::string OnnxGraph::floats(std::string_view what, std::span<const std::size_t> shape,
-                                     std::span<const float> values) {
-  return add_initializer(concat({what, "_", constants_++}), shape, values);
-}
-
-inline std::string OnnxGraph::filled(std::string_view what, std::size_t size, float number) {
-  const std::vector<float> values(size, number);
-  const std::size_t shape[] = {size};
-  return add_initializer(concat({what, "_", constants_++}), shape, values);
-}
-
-inline std::string OnnxGraph::node(std::string_view op, const std::vector<std::string>& inputs,
-                                   const std::vector<OnnxAttribute>& attributes, int which) {
-  std::string output = concat({"value_", nodes_++});
-  ProtoWriter written;
-  for (const std::string& input : inputs) written.text(1, input);
-  // Outputs before it are not used: those of a recurrence may be left out, those of TopK must be
-  // there.
-  for (int i = 0; i < which; ++i) written.text(2, op == "TopK" ? output + "_unused" : "");
-  written.text(2, output).text(3, concat({op, "_", nodes_ - 1})).text(4, op);
-  for (const OnnxAttribute& attribute : attributes) {
-    ProtoWriter field;
-    field.text(1, attribute.name);
-    if (attribute.kind == OnnxAttribute::Kind::number) {
-      field.number(2, attribute.number).varint(20, onnx::attribute_float);
-    } else if (attribute.kind == OnnxAttribute::Kind::text) {
-      field.text(4, attribute.text).varint(20, onnx::attribute_string);
-    } else if (attribute.kind == OnnxAttribute::Kind::numbers) {
-      for (const float number : attribute.numbers) field.number(7, number);
-      field.varint(20, onnx::attribute_floats);
-    } else if (attribute.kind == OnnxAttribute::Kind::texts) {
-      for (const std::string_view text : attribute.texts) field.text(9, text);
-      field.varint(20, onnx::attribute_strings);
-    } else if (attribute.kind == OnnxAttribute::Kind::one_int) {
-      field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0)))
-          .varint(20, onnx::attribute_int);
-    } else {
-      for (const std::int64_t value : attribute.ints)
-        field.varint(8, static_cast<std::uint64_t>(value));
-      field.varint(20, onnx::attribute_ints);
-    }
-    written.message(5, field);
-  }
-  graph_.message(1, written);
-  names_.insert(output);
-  return output;
-}
-
-inline std::string OnnxGraph::transposed(const std::string& input,
-                                         std::vector<std::int64_t> order) {
-  return node("Transpose", {input}, {{"perm", std::move(order)}});
-}
-
-inline std::string OnnxGraph::reshaped(const std::string& input,
-                                       const std::vector<std::int64_t>& shape) {
-  return node("Reshape", {input, constant("shape", shape)});
-}
-
-inline void OnnxGraph::lay_out(bool channels_first) {
-  if ((value_.rank != 3 && value_.rank != 2) || value_.channels_first == channels_first) return;
-  using Order = std::vector<std::int64_t>;
-  value_.name = transposed(value_.name, value_.rank == 2 ? Order{0, 2, 1}
-                                        : channels_first ? Order{0, 3, 1, 2}
-                                                         : Order{0, 2, 3, 1});
-  value_.channels_first = channels_first;
-}
-
-inline void OnnxGraph::to_tokens(std::span<const std::size_t> shape) {
-  if (!value_.is_tokens) reshape(shape);
-  value_.is_tokens = true;
-}
-
-inline void OnnxGraph::to_sequences(std::span<const std::size_t> shape) {
-  if (value_.is_tokens) reshape(shape);
-}
-
-inline void OnnxGraph::reshape(std::span<const std::size_t> sample_shape) {
-  lay_out(false);
-  std::vector<std::int64_t> shape = {-1};
-  for (const std::size_t extent : sample_shape) shape.push_back(static_cast<std::int64_t>(extent));
-  value_ = {.name = node("Reshape", {value_.name, constant("shape", shape)}),
-            .rank = sample_shape.size()};
-}
-
-inline void OnnxGraph::apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes) {
-  value_.name = node(op, {value_.name}, attributes);
-}
-
-inline void OnnxGraph::add_input(const std::string& name,
-                                 std::span<const std::size_t> sample_shape) {
-  name_one(name);
-  inputs_.message(11, onnx_value_info(name, sample_shape));
-  value_ = {.name = name, .rank = sample_shape.size()};
-}
-
-inline void OnnxGraph::add_output(const std::string& name,
-                                  std::span<const std::size_t> sample_shape) {
-  name_one(name);
-  lay_out(false);
-  ProtoWriter last;
-  last.text(1, value_.name).text(2, name).text(3, concat({"output_", name})).text(4, "Identity");
-  graph_.message(1, last);
-  outputs_.message(12, onnx_value_info(name, sample_shape));
-}
-
-inline void OnnxGraph::name_one(const std::string& name) {
-  if (name.empty() || !own_names_.insert(name).second)
-    throw ConfigurationError(concat({"export_onnx: inputs and outputs need names that differ, got ",
-                                     in_quotes(name), name.empty() ? "" : " twice"}));
-}
-
-inline std::string OnnxGraph::serialize(std::string_view producer_version) {
-  for (const std::string& name : own_names_)
-    if (names_.contains(name))
-      throw ConfigurationError(concat({"export_onnx: ", in_quotes(name),
-                                       " is the name of an input or an output, and of a value in "
-                                       "the graph: take another one"}));
-  ProtoWriter opset, model;
-  graph_.text(2, "lockstep").append(inputs_).append(outputs_);
-  opset.varint(2, 17);
-  model.varint(1, 8)
-      .text(2, "lockstep")
-      .text(3, producer_version)
-      .message(7, graph_)
-      .message(8, opset);
-  return model.bytes();
-}
 
 void onnx_dense(OnnxGraph& graph, bool use_bias);
 void onnx_softmax(OnnxGraph& graph);
@@ -341,20 +322,53 @@ void onnx_tied_logits(OnnxGraph& graph, const std::string& table);
 /// Layers beside each other, which are all given the value that there was before.
 class OnnxBranches {
  public:
-  explicit OnnxBranches(OnnxGraph& graph);
+  explicit OnnxBranches(OnnxGraph& graph)
+      : graph_(graph), input_(graph.value()), mask_(graph.mask()) {}
   OnnxBranches(const OnnxBranches&) = delete;
   OnnxBranches& operator=(const OnnxBranches&) = delete;
-  ~OnnxBranches();
 
   // Before a branch is written, and behind it.
-  void begin();
-  void end();
+  void begin() {
+    graph_.set_value(input_);
+    graph_.set_mask(mask_);
+  }
+  void end() {
+    outputs_.push_back(graph_.value());
+    masks_of_outputs_.push_back(graph_.mask());
+  }
   /// `op` over the outputs: Add, Mul, or Concat, which takes the last axis. A row counts where
   /// it does in one branch.
-  void merge(std::string_view op, double factor);
+  void merge(std::string_view op, double factor) {
+    for (OnnxGraph::Value& output : outputs_) {  // all lie as the first one
+      graph_.value() = output;
+      graph_.lay_out(outputs_.front().channels_first);
+      output = graph_.value();
+    }
+    graph_.set_value(outputs_.front());
+    graph_.set_mask(merged_mask());
+    if (op == "Concat") {
+      std::vector<std::string> inputs;
+      inputs.reserve(outputs_.size());
+      for (const OnnxGraph::Value& output : outputs_) inputs.push_back(output.name);
+      graph_.value().name = graph_.node(
+          op, inputs,
+          {{"axis", {graph_.value().channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
+      return;
+    }
+    for (std::size_t i = 1; i < outputs_.size(); ++i)
+      graph_.value().name = graph_.node(op, {graph_.value().name, outputs_[i].name});
+    if (factor != 1) onnx_rescale(graph_, factor, 0);
+  }
 
  private:
-  [[nodiscard]] std::string merged_mask();
+  /// See merged_mask in network/branches.hpp.
+  [[nodiscard]] std::string merged_mask() {
+    std::vector<std::string>& masks = masks_of_outputs_;
+    std::sort(masks.begin(), masks.end());
+    masks.erase(std::unique(masks.begin(), masks.end()), masks.end());
+    if (masks.front().empty() || masks.size() == 1) return masks.front();
+    return graph_.node("Max", masks);
+  }
 
   OnnxGraph& graph_;
   OnnxGraph::Value input_;
@@ -421,59 +435,14 @@ inline void onnx_gelu_tanh(OnnxGraph& graph) {
                          graph.node("Add", {inner, graph.number(1)})});
 }
 
-inline OnnxBranches::OnnxBranches(OnnxGraph& graph)
-    : graph_(graph), input_(graph.value()), mask_(graph.mask()) {}
-
-inline OnnxBranches::~OnnxBranches() = default;
-
-inline void OnnxBranches::begin() {
-  graph_.set_value(input_);
-  graph_.set_mask(mask_);
-}
-
-inline void OnnxBranches::end() {
-  outputs_.push_back(graph_.value());
-  masks_of_outputs_.push_back(graph_.mask());
-}
-
-/// See merged_mask in network/branches.hpp.
-inline std::string OnnxBranches::merged_mask() {
-  std::vector<std::string>& masks = masks_of_outputs_;
-  std::sort(masks.begin(), masks.end());
-  masks.erase(std::unique(masks.begin(), masks.end()), masks.end());
-  if (masks.front().empty() || masks.size() == 1) return masks.front();
-  return graph_.node("Max", masks);
-}
-
-inline void OnnxBranches::merge(std::string_view op, double factor) {
-  for (OnnxGraph::Value& output : outputs_) {  // all lie as the first one
-    graph_.value() = output;
-    graph_.lay_out(outputs_.front().channels_first);
-    output = graph_.value();
-  }
-  graph_.set_value(outputs_.front());
-  graph_.set_mask(merged_mask());
-  if (op == "Concat") {
-    std::vector<std::string> inputs;
-    inputs.reserve(outputs_.size());
-    for (const OnnxGraph::Value& output : outputs_) inputs.push_back(output.name);
-    graph_.value().name = graph_.node(
-        op, inputs,
-        {{"axis", {graph_.value().channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
-    return;
-  }
-  for (std::size_t i = 1; i < outputs_.size(); ++i)
-    graph_.value().name = graph_.node(op, {graph_.value().name, outputs_[i].name});
-  if (factor != 1) onnx_rescale(graph_, factor, 0);
-}
-
 inline void onnx_tied_logits(OnnxGraph& graph, const std::string& table) {
   graph.lay_out(false);
   graph.value().name = graph.node("MatMul", {graph.value().name, graph.transposed(table, {1, 0})});
 }
 
-void onnx_pad(OnnxGraph& graph, std::size_t top, std::size_t bottom, std::size_t left,
-              std::size_t right);
+/// Of an image or a volume: what is added before and behind each extent but the channels.
+void onnx_pad(OnnxGraph& graph, std::span<const std::size_t> begin,
+              std::span<const std::size_t> end);
 /// Of a sequence: the numbers of positions added before and behind it.
 void onnx_pad_positions(OnnxGraph& graph, std::size_t left, std::size_t right);
 /// Keeps [begin, end) of the extents from the first one on.
@@ -485,13 +454,14 @@ void onnx_permute(OnnxGraph& graph, std::span<const std::size_t> dims);
 void onnx_up_sampling(OnnxGraph& graph, std::span<const std::size_t> factors, bool bilinear);
 void onnx_repeat_vector(OnnxGraph& graph, std::size_t count, std::size_t width);
 
-inline void onnx_pad(OnnxGraph& graph, std::size_t top, std::size_t bottom, std::size_t left,
-                     std::size_t right) {
+inline void onnx_pad(OnnxGraph& graph, std::span<const std::size_t> begin,
+                     std::span<const std::size_t> end) {
   graph.lay_out(true);
-  const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
-  const std::string pads = graph.constant(
-      "pads", {0, 0, as_int(top), as_int(left), 0, 0, as_int(bottom), as_int(right)});
-  graph.value().name = graph.node("Pad", {graph.value().name, pads});
+  std::vector<std::int64_t> pads = {0, 0};
+  pads.insert(pads.end(), begin.begin(), begin.end());
+  pads.insert(pads.end(), 2, 0);
+  pads.insert(pads.end(), end.begin(), end.end());
+  graph.value().name = graph.node("Pad", {graph.value().name, graph.constant("pads", pads)});
 }
 
 inline void onnx_pad_positions(OnnxGraph& graph, std::size_t left, std::size_t right) {

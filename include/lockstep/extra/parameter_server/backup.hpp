@@ -43,40 +43,6 @@ struct PsProgress {
   return concat({folder, "/ps-", server, ".lockstep"});
 }
 
-/// That file, in the format of every saved state, and a lock that keeps other jobs from it. (Its
-/// arrays have the size of the whole model; what lies outside of the shard is as it was at first.)
-class PsBackup {
- public:
-  /// Without a folder (an empty name) nothing is read or written.
-  PsBackup(const std::string& folder, int server, int servers);
-
-  /// Until it is removed.
-  [[nodiscard]] bool is_on() const noexcept { return is_on_; }
-  /// Locks the file, and reads the newest generation that can be read; false when there is none.
-  /// Throws ConfigurationError when another job has the file, or it is of another program or number
-  /// of servers, and DataError when it cannot be read.
-  [[nodiscard]] bool restore(ShardKeeper& keeper, PsProgress& progress);
-  /// Copies the shard, for write().
-  void copy(const ShardKeeper& keeper, const PsProgress& progress);
-  /// Whether that worked. A failure is a warning: the older file is unharmed.
-  bool write();
-  /// For a training that has ended: the next one begins anew.
-  void remove();
-
- private:
-  void lock();
-  [[nodiscard]] PsProgress checked_progress(const std::string& file, const State& saved) const;
-
-  const std::string folder_;
-  const int server_;
-  const int servers_;
-  const std::string path_;
-  bool is_on_;
-  std::optional<FileLock> lock_;
-  FormerFile former_ = FormerFile::kept;
-  TrainingState copy_;
-};
-
 // Bytes as whole numbers, each behind the number of bytes.
 inline std::vector<std::int64_t> numbers_of(std::span<const std::byte> bytes) {
   std::vector<std::int64_t> numbers(1 + (bytes.size() + 7) / 8);
@@ -113,84 +79,105 @@ inline PsProgress read_progress(const State& state) {
   return progress;
 }
 
-inline PsBackup::PsBackup(const std::string& folder, int server, int servers)
-    : folder_(folder),
-      server_(server),
-      servers_(servers),
-      path_(ps_backup_path(folder, server)),
-      is_on_(!folder.empty()) {}
+/// That file, in the format of every saved state, and a lock that keeps other jobs from it. (Its
+/// arrays have the size of the whole model; what lies outside of the shard is as it was at first.)
+class PsBackup {
+ public:
+  /// Without a folder (an empty name) nothing is read or written.
+  PsBackup(const std::string& folder, int server, int servers)
+      : folder_(folder),
+        server_(server),
+        servers_(servers),
+        path_(ps_backup_path(folder, server)),
+        is_on_(!folder.empty()) {}
 
-inline void PsBackup::lock() {
-  const std::string what = concat({"parameter server: backup_dir '", folder_, "'"});
-  try {
-    lock_.emplace(path_ + ".lock", what);
-  } catch (const ConfigurationError&) {
-    throw;
-  } catch (const Error& error) {  // nor can backups be written
-    log_warning(concat({what, ": ", error.what()}));
-  }
-}
-
-inline PsProgress PsBackup::checked_progress(const std::string& file, const State& saved) const {
-  const auto check = [&](const char* name, std::int64_t mine, std::string_view what) {
-    if (saved.contains(name) && saved.get<std::int64_t>(name) != mine)
-      throw ConfigurationError(concat({"parameter server: '", file, "' is of ", what, " ",
-                                       saved.get<std::int64_t>(name), ", and this job has ", mine,
-                                       ": start the job as it was, or give it a backup_dir of its "
-                                       "own"}));
-  };
-  check("servers", servers_, "a job with a number of servers of");
-  check("server", server_, "server");
-  return read_progress(saved);
-}
-
-inline bool PsBackup::restore(ShardKeeper& keeper, PsProgress& progress) {
-  if (!is_on()) return false;
-  lock();
-  remove_stale_temporaries(path_);
-  const auto found =
-      read_newest_snapshot(path_, keeper.backup_bytes(), "parameter server",
-                           "remove the files 'ps-*' of all servers to start from the beginning");
-  if (!found) return false;
-  const TrainingState& saved = found->file.snapshot;
-  if (saved.callbacks.empty() || !saved.callbacks.front().contains("fit"))
-    throw ConfigurationError(concat(
-        {"parameter server: '", found->path, "' is no backup of a parameter server: remove it"}));
-  keeper.restore(saved);
-  progress = checked_progress(found->path, saved.callbacks.front());
-  if (!found->is_newest) former_ = FormerFile::removed;
-  return true;
-}
-
-inline void PsBackup::copy(const ShardKeeper& keeper, const PsProgress& progress) {
-  copy_ = keeper.backup(std::move(copy_));
-  copy_.callbacks = {written_progress(progress)};
-  copy_.callbacks.front().put("server", std::int64_t{server_});
-  copy_.callbacks.front().put("servers", std::int64_t{servers_});
-}
-
-inline bool PsBackup::write() {
-  try {
-    save_snapshot(path_, copy_, former_);
-    former_ = FormerFile::kept;
+  /// Until it is removed.
+  [[nodiscard]] bool is_on() const noexcept { return is_on_; }
+  /// Locks the file, and reads the newest generation that can be read; false when there is none.
+  /// Throws ConfigurationError when another job has the file, or it is of another program or number
+  /// of servers, and DataError when it cannot be read.
+  [[nodiscard]] bool restore(ShardKeeper& keeper, PsProgress& progress) {
+    if (!is_on()) return false;
+    lock();
+    remove_stale_temporaries(path_);
+    const auto found =
+        read_newest_snapshot(path_, keeper.backup_bytes(), "parameter server",
+                             "remove the files 'ps-*' of all servers to start from the beginning");
+    if (!found) return false;
+    const TrainingState& saved = found->file.snapshot;
+    if (saved.callbacks.empty() || !saved.callbacks.front().contains("fit"))
+      throw ConfigurationError(concat(
+          {"parameter server: '", found->path, "' is no backup of a parameter server: remove it"}));
+    keeper.restore(saved);
+    progress = checked_progress(found->path, saved.callbacks.front());
+    if (!found->is_newest) former_ = FormerFile::removed;
     return true;
-  } catch (const Error& error) {
-    log_warning(concat({"parameter server: saving to '", path_, "' failed: ", error.what(),
-                        "; an older backup is unharmed"}));
-    return false;
   }
-}
+  /// Copies the shard, for write().
+  void copy(const ShardKeeper& keeper, const PsProgress& progress) {
+    copy_ = keeper.backup(std::move(copy_));
+    copy_.callbacks = {written_progress(progress)};
+    copy_.callbacks.front().put("server", std::int64_t{server_});
+    copy_.callbacks.front().put("servers", std::int64_t{servers_});
+  }
+  /// Whether that worked. A failure is a warning: the older file is unharmed.
+  bool write() {
+    try {
+      save_snapshot(path_, copy_, former_);
+      former_ = FormerFile::kept;
+      return true;
+    } catch (const Error& error) {
+      log_warning(concat({"parameter server: saving to '", path_, "' failed: ", error.what(),
+                          "; an older backup is unharmed"}));
+      return false;
+    }
+  }
+  /// For a training that has ended: the next one begins anew.
+  void remove() {
+    if (!std::exchange(is_on_, false)) return;
+    // The newer one last: alone, the older one would be taken for it.
+    for (const std::string& path : {previous_generation(path_), path_}) {
+      std::error_code error;
+      std::filesystem::remove(path, error);
+      if (error)
+        log_warning(concat({"parameter server: cannot remove '", path, "': ", error.message(),
+                            "; the next training would go on from it"}));
+    }
+  }
 
-inline void PsBackup::remove() {
-  if (!std::exchange(is_on_, false)) return;
-  // The newer one last: alone, the older one would be taken for it.
-  for (const std::string& path : {previous_generation(path_), path_}) {
-    std::error_code error;
-    std::filesystem::remove(path, error);
-    if (error)
-      log_warning(concat({"parameter server: cannot remove '", path, "': ", error.message(),
-                          "; the next training would go on from it"}));
+ private:
+  void lock() {
+    const std::string what = concat({"parameter server: backup_dir '", folder_, "'"});
+    try {
+      lock_.emplace(path_ + ".lock", what);
+    } catch (const ConfigurationError&) {
+      throw;
+    } catch (const Error& error) {  // nor can backups be written
+      log_warning(concat({what, ": ", error.what()}));
+    }
   }
-}
+  [[nodiscard]] PsProgress checked_progress(const std::string& file, const State& saved) const {
+    const auto check = [&](const char* name, std::int64_t mine, std::string_view what) {
+      if (saved.contains(name) && saved.get<std::int64_t>(name) != mine)
+        throw ConfigurationError(
+            concat({"parameter server: '", file, "' is of ", what, " ",
+                    saved.get<std::int64_t>(name), ", and this job has ", mine,
+                    ": start the job as it was, or give it a backup_dir of its "
+                    "own"}));
+    };
+    check("servers", servers_, "a job with a number of servers of");
+    check("server", server_, "server");
+    return read_progress(saved);
+  }
+
+  const std::string folder_;
+  const int server_;
+  const int servers_;
+  const std::string path_;
+  bool is_on_;
+  std::optional<FileLock> lock_;
+  FormerFile former_ = FormerFile::kept;
+  TrainingState copy_;
+};
 
 }}}  // namespace lockstep::detail

@@ -39,6 +39,13 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
+[[nodiscard]] inline std::uint64_t draw_process_number() {
+  const std::string nonce = make_nonce();
+  std::uint64_t number = 0;
+  std::memcpy(&number, nonce.data(), sizeof number);
+  return number;
+}
+
 /// The worker that calls.
 struct PsCaller {
   int rank = 0;
@@ -66,133 +73,122 @@ class PsLink {
   /// silent server for at most startup_timeout, and until `until` while the server says that it
   /// waits for others. Throws CollectiveError then, ConfigurationError when the server refuses.
   void converse(std::string_view operation, Send send, Receive receive,
-                std::optional<Clock::time_point> until = std::nullopt);
+                std::optional<Clock::time_point> until = std::nullopt) {
+    const auto begin = Clock::now();
+    const auto deadline = begin + caller_.options.startup_timeout;
+    RareLog reports;
+    bool is_trusted = true;
+    const auto succeeds = [&] {
+      try {
+        if (!connection) connect(deadline);
+        send(*connection);
+        receive(*connection, reply(operation, until));
+        return true;
+      } catch (const ConnectionLost& lost) {
+        connection.reset();
+        why = lost.what();
+        const bool was_trusted = is_trusted;
+        is_trusted = dynamic_cast<const PeerUntrusted*>(&lost) == nullptr;
+        if (was_trusted && !is_trusted) reports.hasten();  // no use in waiting to say so
+        return false;
+      } catch (...) {
+        connection.reset();
+        throw;
+      }
+    };
+    constexpr auto interval = std::chrono::milliseconds(100);
+    for (; !succeeds(); ::poll(nullptr, 0, static_cast<int>(interval.count()))) {
+      const auto now = Clock::now();
+      if (now + 2 * interval >= deadline)  // without time for an answer, it would not tell why
+        fail(operation, begin,
+             is_trusted ? has_not_come_back(why, caller_.options.startup_timeout) : why,
+             is_trusted ? address_ : std::string());  // one that TLS refuses is at work for others
+      if (reports.is_due(now))
+        log_line(concat({operation, ": ", waits_for_it(caller_.rank, name(), why)}));
+    }
+  }
   /// Throws ConnectionLost.
-  void connect(Clock::time_point until);
+  void connect(Clock::time_point until) {
+    const Address place = parse_address(address_);
+    std::string reason = "the name has no address";
+    Descriptor socket = call_host(place.host, place.port, std::chrono::seconds(2), until, reason);
+    if (!socket.is_open()) throw ConnectionLost(reason);
+    connection.emplace(std::move(socket), caller_.options.timeout);
+    const auto says = [this](std::chrono::milliseconds limit) {
+      return [this, limit](std::chrono::seconds silent) {
+        log_line(waits_for_silent(
+            caller_.rank, name(), silent, limit,
+            limit == caller_.options.timeout ? " (ParameterServerOptions::timeout)" : ""));
+      };
+    };
+    connection->on_silence(
+        says(std::min(caller_.options.timeout, PsConnection::limit_of_strangers)));
+    connection->limit_stranger(until);
+    try {
+      claim_place(*connection, caller_.trust,
+                  {.rank = caller_.rank,
+                   .workers = caller_.workers,
+                   .server = static_cast<int>(index_),
+                   .servers = static_cast<int>(caller_.servers),
+                   .max_staleness = caller_.options.max_staleness.value_or(-1),
+                   .process = caller_.process});
+    } catch (const ConfigurationError& error) {
+      throw ConfigurationError(concat({"worker ", caller_.rank, ": ", name(), ": ", error.what()}));
+    }
+    connection->trust();
+    connection->on_silence(says(caller_.options.timeout));
+    PsConnection::expect(reply("start-up", until), 0);
+  }
   /// The head of the reply; until it comes, the server keeps this worker waiting for others.
   [[nodiscard]] PsConnection::Head reply(std::string_view operation,
-                                         std::optional<Clock::time_point> until);
+                                         std::optional<Clock::time_point> until) {
+    const auto begin = Clock::now();
+    RareLog reports;
+    for (;;) {
+      const auto head = connection->receive_head();
+      if (head.kind == PsMessage::reply) return head;
+      if (head.kind != PsMessage::waiting && head.kind != PsMessage::refusal)
+        throw ConnectionLost(breaks_protocol("it answers what was not asked"));
+      const std::string text = printable(connection->receive_text(head, 1 << 16), 2000);
+      if (head.kind == PsMessage::refusal) {
+        const ExitCode code = failure_code(static_cast<int>(head.number));
+        if (code == ExitCode::lost_peer) fail(operation, begin, text);
+        throw ConfigurationError(
+            concat({operation, ": ", name(), " refuses worker ", caller_.rank, ": ", text}));
+      }
+      const auto now = Clock::now();
+      if (until && now >= *until) fail(operation, begin, waits_in_vain(text));
+      if (!reports.is_due(now)) continue;
+      const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
+      log_line(
+          concat({operation, ": ",
+                  waits_since(concat({"worker ", caller_.rank, " at ", name()}), since, text)}));
+    }
+  }
   /// Throws CollectiveError: the run cannot go on. `address`: of the server that does not answer,
   /// if one does not; the launcher is told of it.
   [[noreturn]] void fail(std::string_view operation, Clock::time_point since,
-                         std::string_view reason, const std::string& address = "") const;
+                         std::string_view reason, const std::string& address = "") const {
+    throw CollectiveError(
+        {.address = address,
+         .operation = std::string(operation),
+         .seconds = std::chrono::duration<double>(Clock::now() - since).count(),
+         .reason = concat({"worker ", caller_.rank, ": ", name(), ": ", reason})});
+  }
 
   std::mutex in_use;
   std::optional<PsConnection> connection;
   std::string why;  ///< why there is no connection
 
  private:
-  [[nodiscard]] std::string name() const;
+  [[nodiscard]] std::string name() const {
+    return concat({"parameter server ", index_, " (", address_, ")"});
+  }
 
   const PsCaller& caller_;
   const std::size_t index_;
   const std::string address_;
 };
-
-inline std::string PsLink::name() const {
-  return concat({"parameter server ", index_, " (", address_, ")"});
-}
-
-inline void PsLink::fail(std::string_view operation, Clock::time_point since,
-                         std::string_view reason, const std::string& address) const {
-  throw CollectiveError({.address = address,
-                         .operation = std::string(operation),
-                         .seconds = std::chrono::duration<double>(Clock::now() - since).count(),
-                         .reason = concat({"worker ", caller_.rank, ": ", name(), ": ", reason})});
-}
-
-inline void PsLink::connect(Clock::time_point until) {
-  const Address place = parse_address(address_);
-  std::string reason = "the name has no address";
-  Descriptor socket = call_host(place.host, place.port, std::chrono::seconds(2), until, reason);
-  if (!socket.is_open()) throw ConnectionLost(reason);
-  connection.emplace(std::move(socket), caller_.options.timeout);
-  const auto says = [this](std::chrono::milliseconds limit) {
-    return [this, limit](std::chrono::seconds silent) {
-      log_line(waits_for_silent(
-          caller_.rank, name(), silent, limit,
-          limit == caller_.options.timeout ? " (ParameterServerOptions::timeout)" : ""));
-    };
-  };
-  connection->on_silence(says(std::min(caller_.options.timeout, PsConnection::limit_of_strangers)));
-  connection->limit_stranger(until);
-  try {
-    claim_place(*connection, caller_.trust,
-                {.rank = caller_.rank,
-                 .workers = caller_.workers,
-                 .server = static_cast<int>(index_),
-                 .servers = static_cast<int>(caller_.servers),
-                 .max_staleness = caller_.options.max_staleness.value_or(-1),
-                 .process = caller_.process});
-  } catch (const ConfigurationError& error) {
-    throw ConfigurationError(concat({"worker ", caller_.rank, ": ", name(), ": ", error.what()}));
-  }
-  connection->trust();
-  connection->on_silence(says(caller_.options.timeout));
-  PsConnection::expect(reply("start-up", until), 0);
-}
-
-/// The head of the reply; until it comes, the server keeps this worker waiting for others.
-inline PsConnection::Head PsLink::reply(std::string_view operation,
-                                        std::optional<Clock::time_point> until) {
-  const auto begin = Clock::now();
-  RareLog reports;
-  for (;;) {
-    const auto head = connection->receive_head();
-    if (head.kind == PsMessage::reply) return head;
-    if (head.kind != PsMessage::waiting && head.kind != PsMessage::refusal)
-      throw ConnectionLost(breaks_protocol("it answers what was not asked"));
-    const std::string text = printable(connection->receive_text(head, 1 << 16), 2000);
-    if (head.kind == PsMessage::refusal) {
-      const ExitCode code = failure_code(static_cast<int>(head.number));
-      if (code == ExitCode::lost_peer) fail(operation, begin, text);
-      throw ConfigurationError(
-          concat({operation, ": ", name(), " refuses worker ", caller_.rank, ": ", text}));
-    }
-    const auto now = Clock::now();
-    if (until && now >= *until) fail(operation, begin, waits_in_vain(text));
-    if (!reports.is_due(now)) continue;
-    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now - begin);
-    log_line(concat({operation, ": ",
-                     waits_since(concat({"worker ", caller_.rank, " at ", name()}), since, text)}));
-  }
-}
-
-inline void PsLink::converse(std::string_view operation, Send send, Receive receive,
-                             std::optional<Clock::time_point> until) {
-  const auto begin = Clock::now();
-  const auto deadline = begin + caller_.options.startup_timeout;
-  RareLog reports;
-  bool is_trusted = true;
-  const auto succeeds = [&] {
-    try {
-      if (!connection) connect(deadline);
-      send(*connection);
-      receive(*connection, reply(operation, until));
-      return true;
-    } catch (const ConnectionLost& lost) {
-      connection.reset();
-      why = lost.what();
-      const bool was_trusted = is_trusted;
-      is_trusted = dynamic_cast<const PeerUntrusted*>(&lost) == nullptr;
-      if (was_trusted && !is_trusted) reports.hasten();  // no use in waiting to say so
-      return false;
-    } catch (...) {
-      connection.reset();
-      throw;
-    }
-  };
-  constexpr auto interval = std::chrono::milliseconds(100);
-  for (; !succeeds(); ::poll(nullptr, 0, static_cast<int>(interval.count()))) {
-    const auto now = Clock::now();
-    if (now + 2 * interval >= deadline)  // without time for an answer, it would not tell why
-      fail(operation, begin,
-           is_trusted ? has_not_come_back(why, caller_.options.startup_timeout) : why,
-           is_trusted ? address_ : std::string());  // one that TLS refuses is at work for others
-    if (reports.is_due(now))
-      log_line(concat({operation, ": ", waits_for_it(caller_.rank, name(), why)}));
-  }
-}
 
 /// Every call waits for a server that is away, goes on when it is back, and says on stderr every 5
 /// s for which server it waits. It throws CollectiveError (exit code 138), which names the server,
@@ -202,41 +198,276 @@ inline void PsLink::converse(std::string_view operation, Send send, Receive rece
 class ParameterClient {
  public:
   ParameterClient(int rank, int workers, const std::vector<std::string>& servers,
-                  const ParameterServerOptions& options, PsTrust trust);
+                  const ParameterServerOptions& options, PsTrust trust)
+      : options_(options),
+        caller_{.rank = rank,
+                .workers = workers,
+                .servers = servers.size(),
+                .options = options,
+                .trust = std::move(trust),
+                .process = draw_process_number()} {
+    for (const std::string& address : servers)
+      links_.push_back(std::make_unique<PsLink>(caller_, links_.size(), address));
+    speaker_ = start_thread("word to parameter servers", [this] { speak(); });
+  }
   ParameterClient(const ParameterClient&) = delete;
   ParameterClient& operator=(const ParameterClient&) = delete;
-  ~ParameterClient();
+  ~ParameterClient() {
+    {
+      const std::lock_guard lock(mutex_);
+      has_ended_ = true;
+    }
+    ended_.notify_all();
+    speaker_.join();
+  }
 
   [[nodiscard]] std::size_t servers() const noexcept { return links_.size(); }
 
   /// Waits until the chief has begun the fit. `signature`: the program's, and behind a null
   /// character what its fit was given. Throws ConfigurationError when some servers have backups of
   /// a training, and others have not.
-  [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature);
-  void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state);
-  void pull(std::size_t server, std::span<std::byte> state);
+  [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature) {
+    PsBegun begun;
+    fit_ = fit;
+    const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
+    std::vector<PsVerdict> verdicts;
+    for (const auto& each : links_) {
+      PsLink& link = *each;
+      const std::lock_guard use(link.in_use);
+      const bool is_anew = !verdicts.empty() && verdicts.front() == PsVerdict::give_anew;
+      std::uint64_t answer = 0;
+      std::vector<std::byte> place;
+      link.converse(
+          "begin of fit",
+          [&](PsConnection& connection) {
+            connection.send(PsMessage::begin,
+                            {pack_numbers(fit), std::as_bytes(std::span(signature))},
+                            is_anew ? 1 : 0);
+          },
+          [&](PsConnection& connection, const PsConnection::Head& head) {
+            if (head.size < 8 || head.size > (1 << 16) + 8) PsConnection::expect(head, 8);
+            std::array<std::byte, 8> first{};
+            connection.receive(first);
+            unpack_numbers(first, answer);
+            place.resize(head.size - 8);
+            connection.receive(place);
+          },
+          until);
+      verdicts.push_back(static_cast<PsVerdict>(answer));
+      if (link.index() == 0) begun.place = std::move(place);
+    }
+    const auto gives = [](PsVerdict v) {
+      return v == PsVerdict::give_state || v == PsVerdict::give_anew;
+    };
+    begun.gives_state = gives(verdicts.front());
+    begun.is_over = verdicts.front() == PsVerdict::is_over;
+    const auto is_other = [&](PsVerdict verdict) {
+      return gives(verdict) != begun.gives_state ||
+             (verdict == PsVerdict::is_over) != begun.is_over;
+    };
+    if (std::ranges::any_of(verdicts, is_other)) fail_to_begin(verdicts);
+    return begun;
+  }
+  void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state) {
+    PsLink& link = *links_[server];
+    const std::lock_guard use(link.in_use);
+    link.converse(
+        "begin of fit",
+        [&](PsConnection& connection) {
+          connection.send(PsMessage::put, {place, state}, fit_);
+        },
+        [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+  }
+  void pull(std::size_t server, std::span<std::byte> state) {
+    PsLink& link = *links_[server];
+    const std::lock_guard use(link.in_use);
+    link.converse(
+        "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
+        [&](PsConnection& connection, const PsConnection::Head& head) {
+          PsConnection::expect(head, state.size());
+          connection.receive(state);
+        });
+  }
   /// One step with all servers at once: an exchange for each. `place`: where this rank goes on
   /// after it.
   void step(double learning_rate, bool stop_on_non_finite, std::span<const std::byte> place,
-            std::span<const double> status, std::span<const PsExchange> exchanges);
+            std::span<const double> status, std::span<const PsExchange> exchanges) {
+    ++steps_;
+    const auto numbers = [&](bool with_place) {
+      return pack_numbers(learning_rate, std::uint64_t{stop_on_non_finite},
+                          std::uint64_t{with_place ? place.size() : 0});
+    };
+    const auto send = [&](PsLink& link) {
+      const bool with_place = link.index() == 0;
+      link.connection->send(PsMessage::step,
+                            {numbers(with_place), with_place ? place : std::span<const std::byte>(),
+                             std::as_bytes(status), exchanges[link.index()].gradients},
+                            steps_);
+    };
+    const auto receive = [&](PsLink& link, const PsConnection::Head& head) {
+      const PsExchange& exchange = exchanges[link.index()];
+      PsConnection::expect(head, exchange.status.size_bytes() + exchange.parameters.size());
+      link.connection->receive(std::as_writable_bytes(exchange.status));
+      link.connection->receive(exchange.parameters);
+    };
+    converse_with_all("step", send, receive);
+  }
   /// Returns when all workers that live have called it.
-  void finish();
+  void finish() {
+    // (All hear of it before any is waited for: none keeps the others waiting for this worker.)
+    converse_with_all(
+        "end of fit", [&](PsLink& link) { link.connection->send(PsMessage::finish, {}, fit_); },
+        [](PsLink&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+  }
   /// See ParameterServers::settle.
   [[nodiscard]] bool settle(std::size_t server, bool wants, std::span<const std::byte> given,
-                            std::span<std::byte> taken);
+                            std::span<std::byte> taken) {
+    PsLink& link = *links_[server];
+    const std::lock_guard use(link.in_use);
+    bool has_taken = false;
+    link.converse(
+        "end of fit",
+        [&](PsConnection& connection) {
+          connection.send(PsMessage::settle, {pack_numbers(std::uint64_t{wants}), given}, fit_);
+        },
+        [&](PsConnection& connection, const PsConnection::Head& head) {
+          has_taken = head.size != 0;
+          if (!has_taken) return;
+          PsConnection::expect(head, taken.size());
+          connection.receive(taken);
+        });
+    return has_taken;
+  }
   /// Ends the connections: the servers go on without this worker until its next call.
-  void hang_up() noexcept;
+  void hang_up() noexcept {
+    for (const auto& link : links_) {
+      const std::lock_guard use(link->in_use);
+      link->connection.reset();
+    }
+  }
   /// This worker will begin no other fit.
-  void say_goodbye() noexcept;
+  void say_goodbye() noexcept {
+    bool leaves_nothing = false;
+    try {
+      leaves_nothing = end_backups();
+    } catch (const std::exception& error) {
+      log_warning(concat({"worker ", caller_.rank,
+                          ": not all parameter servers know that the training has ended (",
+                          error.what(), "): their backups stay"}));
+    }
+    for (const auto& link : links_) {
+      const std::lock_guard use(link->in_use);
+      try {
+        if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
+        link->connection->send(PsMessage::goodbye, {}, leaves_nothing ? 1 : 0);
+      } catch (...) {  // it notices that this worker has gone
+      }
+      link->connection.reset();
+    }
+  }
 
  private:
   using Clock = PsLink::Clock;
 
+  // They work at the same time; one that was away is asked once more, after the others.
+  // (Between its messages a connection is free, for the word that this worker lives.)
   void converse_with_all(std::string_view operation, FunctionRef<void(PsLink&)> send,
-                         FunctionRef<void(PsLink&, const PsConnection::Head&)> receive);
-  void speak();
-  [[noreturn]] void fail_to_begin(const std::vector<PsVerdict>& verdicts);
-  [[nodiscard]] bool end_backups();
+                         FunctionRef<void(PsLink&, const PsConnection::Head&)> receive) {
+    const auto attempt = [](PsLink& link, const auto& f) {
+      const std::lock_guard use(link.in_use);
+      if (!link.connection) return false;
+      try {
+        f(link);
+        return true;
+      } catch (const ConnectionLost& lost) {
+        link.why = lost.what();
+        link.connection.reset();
+      } catch (...) {
+        link.connection.reset();
+        throw;
+      }
+      return false;
+    };
+    std::vector<PsLink*> away;
+    for (const auto& link : links_)
+      if (!attempt(*link, send)) away.push_back(link.get());
+    for (const auto& link : links_) {
+      if (std::ranges::find(away, link.get()) != away.end()) continue;
+      const auto take = [&](PsLink& each) { receive(each, each.reply(operation, std::nullopt)); };
+      if (!attempt(*link, take)) away.push_back(link.get());
+    }
+    for (PsLink* const link : away) {
+      const std::lock_guard use(link->in_use);
+      link->converse(
+          operation, [&](PsConnection&) { send(*link); },
+          [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
+    }
+  }
+  // While this worker computes, or is in a callback. (In a call, it speaks itself.)
+  void speak() {
+    const auto interval =
+        std::min<std::chrono::milliseconds>(options_.timeout / 4, std::chrono::seconds(5));
+    std::unique_lock lock(mutex_);
+    while (!ended_.wait_for(lock, interval, [this] { return has_ended_; })) {
+      lock.unlock();
+      for (const auto& link : links_) {
+        const std::unique_lock use(link->in_use, std::try_to_lock);
+        if (!use.owns_lock() || !link->connection) continue;
+        try {
+          link->connection->send(PsMessage::alive, "");
+        } catch (const ConnectionLost& lost) {
+          link->why = lost.what();
+          link->connection.reset();
+        }
+      }
+      lock.lock();
+    }
+  }
+  // Started again, servers with backups would say the same.
+  [[noreturn]] void fail_to_begin(const std::vector<PsVerdict>& verdicts) {
+    std::string with, without, files, missing;
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+      const bool has_none =
+          verdicts[i] == PsVerdict::give_state || verdicts[i] == PsVerdict::give_anew;
+      const auto add = [](std::string& list, const std::string& text) {
+        list += concat({list.empty() ? "" : ", ", text});
+      };
+      const std::string path = ps_backup_path(options_.backup_dir, static_cast<int>(i));
+      add(has_none ? without : with, concat({i}));
+      if (has_none)
+        add(missing, concat({"'", path, "'"}));
+      else
+        add(files, concat({"'", path, "', '", previous_generation(path), "'"}));
+    }
+    const std::string state =
+        without.empty() ? "parameter servers are not in the same fit"
+                        : concat({"parameter servers ", with,
+                                  " hold the parameters of a training, and parameter servers ",
+                                  without, " do not"});
+    if (options_.backup_dir.empty())
+      links_.front()->fail(
+          "begin of fit", Clock::now(),
+          concat({state, ": give all servers a backup_dir, or start all processes again"}));
+    throw ConfigurationError(
+        concat({"begin of fit: worker ", caller_.rank, ": ", state, ": end all processes, ",
+                missing.empty() ? "" : concat({"bring back ", missing, " to go on, or "}),
+                "remove ", files, " to begin anew, and start again"}));
+  }
+  // The backup of server 0 says first that the training has ended, for all; then the others remove
+  // theirs, and server 0 its own at the goodbye. Returns whether they have.
+  [[nodiscard]] bool end_backups() {
+    if (caller_.rank != 0 || fit_ == 0 || options_.backup_dir.empty() || links_.size() == 1)
+      return true;
+    for (const auto& link : links_) {
+      const std::lock_guard use(link->in_use);
+      if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
+      link->connection->send(PsMessage::ended, "");
+      const auto reply = link->reply("end of training", Clock::now() + options_.progress_limit());
+      PsConnection::expect(reply, 0);
+      if (reply.number == 0) return false;
+    }
+    return true;
+  }
 
   const ParameterServerOptions& options_;
   const PsCaller caller_;
@@ -248,282 +479,5 @@ class ParameterClient {
   bool has_ended_ = false;
   std::thread speaker_;
 };
-
-[[nodiscard]] inline std::uint64_t draw_process_number() {
-  const std::string nonce = make_nonce();
-  std::uint64_t number = 0;
-  std::memcpy(&number, nonce.data(), sizeof number);
-  return number;
-}
-
-inline ParameterClient::ParameterClient(int rank, int workers,
-                                        const std::vector<std::string>& servers,
-                                        const ParameterServerOptions& options, PsTrust trust)
-    : options_(options),
-      caller_{.rank = rank,
-              .workers = workers,
-              .servers = servers.size(),
-              .options = options,
-              .trust = std::move(trust),
-              .process = draw_process_number()} {
-  for (const std::string& address : servers)
-    links_.push_back(std::make_unique<PsLink>(caller_, links_.size(), address));
-  speaker_ = start_thread("word to parameter servers", [this] { speak(); });
-}
-
-inline ParameterClient::~ParameterClient() {
-  {
-    const std::lock_guard lock(mutex_);
-    has_ended_ = true;
-  }
-  ended_.notify_all();
-  speaker_.join();
-}
-
-// While this worker computes, or is in a callback. (In a call, it speaks itself.)
-inline void ParameterClient::speak() {
-  const auto interval =
-      std::min<std::chrono::milliseconds>(options_.timeout / 4, std::chrono::seconds(5));
-  std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, interval, [this] { return has_ended_; })) {
-    lock.unlock();
-    for (const auto& link : links_) {
-      const std::unique_lock use(link->in_use, std::try_to_lock);
-      if (!use.owns_lock() || !link->connection) continue;
-      try {
-        link->connection->send(PsMessage::alive, "");
-      } catch (const ConnectionLost& lost) {
-        link->why = lost.what();
-        link->connection.reset();
-      }
-    }
-    lock.lock();
-  }
-}
-
-inline PsBegun ParameterClient::begin(std::uint64_t fit, std::string_view signature) {
-  PsBegun begun;
-  fit_ = fit;
-  const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
-  std::vector<PsVerdict> verdicts;
-  for (const auto& each : links_) {
-    PsLink& link = *each;
-    const std::lock_guard use(link.in_use);
-    const bool is_anew = !verdicts.empty() && verdicts.front() == PsVerdict::give_anew;
-    std::uint64_t answer = 0;
-    std::vector<std::byte> place;
-    link.converse(
-        "begin of fit",
-        [&](PsConnection& connection) {
-          connection.send(PsMessage::begin,
-                          {pack_numbers(fit), std::as_bytes(std::span(signature))},
-                          is_anew ? 1 : 0);
-        },
-        [&](PsConnection& connection, const PsConnection::Head& head) {
-          if (head.size < 8 || head.size > (1 << 16) + 8) PsConnection::expect(head, 8);
-          std::array<std::byte, 8> first{};
-          connection.receive(first);
-          unpack_numbers(first, answer);
-          place.resize(head.size - 8);
-          connection.receive(place);
-        },
-        until);
-    verdicts.push_back(static_cast<PsVerdict>(answer));
-    if (link.index() == 0) begun.place = std::move(place);
-  }
-  const auto gives = [](PsVerdict v) {
-    return v == PsVerdict::give_state || v == PsVerdict::give_anew;
-  };
-  begun.gives_state = gives(verdicts.front());
-  begun.is_over = verdicts.front() == PsVerdict::is_over;
-  const auto is_other = [&](PsVerdict verdict) {
-    return gives(verdict) != begun.gives_state || (verdict == PsVerdict::is_over) != begun.is_over;
-  };
-  if (std::ranges::any_of(verdicts, is_other)) fail_to_begin(verdicts);
-  return begun;
-}
-
-// Started again, servers with backups would say the same.
-inline void ParameterClient::fail_to_begin(const std::vector<PsVerdict>& verdicts) {
-  std::string with, without, files, missing;
-  for (std::size_t i = 0; i < verdicts.size(); ++i) {
-    const bool has_none =
-        verdicts[i] == PsVerdict::give_state || verdicts[i] == PsVerdict::give_anew;
-    const auto add = [](std::string& list, const std::string& text) {
-      list += concat({list.empty() ? "" : ", ", text});
-    };
-    const std::string path = ps_backup_path(options_.backup_dir, static_cast<int>(i));
-    add(has_none ? without : with, concat({i}));
-    if (has_none)
-      add(missing, concat({"'", path, "'"}));
-    else
-      add(files, concat({"'", path, "', '", previous_generation(path), "'"}));
-  }
-  const std::string state =
-      without.empty() ? "parameter servers are not in the same fit"
-                      : concat({"parameter servers ", with,
-                                " hold the parameters of a training, and parameter servers ",
-                                without, " do not"});
-  if (options_.backup_dir.empty())
-    links_.front()->fail(
-        "begin of fit", Clock::now(),
-        concat({state, ": give all servers a backup_dir, or start all processes again"}));
-  throw ConfigurationError(
-      concat({"begin of fit: worker ", caller_.rank, ": ", state, ": end all processes, ",
-              missing.empty() ? "" : concat({"bring back ", missing, " to go on, or "}), "remove ",
-              files, " to begin anew, and start again"}));
-}
-
-inline void ParameterClient::put(std::size_t server, std::span<const std::byte> place,
-                                 std::span<const std::byte> state) {
-  PsLink& link = *links_[server];
-  const std::lock_guard use(link.in_use);
-  link.converse(
-      "begin of fit",
-      [&](PsConnection& connection) {
-        connection.send(PsMessage::put, {place, state}, fit_);
-      },
-      [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
-}
-
-inline void ParameterClient::pull(std::size_t server, std::span<std::byte> state) {
-  PsLink& link = *links_[server];
-  const std::lock_guard use(link.in_use);
-  link.converse(
-      "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
-      [&](PsConnection& connection, const PsConnection::Head& head) {
-        PsConnection::expect(head, state.size());
-        connection.receive(state);
-      });
-}
-
-inline void ParameterClient::step(double learning_rate, bool stop_on_non_finite,
-                                  std::span<const std::byte> place, std::span<const double> status,
-                                  std::span<const PsExchange> exchanges) {
-  ++steps_;
-  const auto numbers = [&](bool with_place) {
-    return pack_numbers(learning_rate, std::uint64_t{stop_on_non_finite},
-                        std::uint64_t{with_place ? place.size() : 0});
-  };
-  const auto send = [&](PsLink& link) {
-    const bool with_place = link.index() == 0;
-    link.connection->send(PsMessage::step,
-                          {numbers(with_place), with_place ? place : std::span<const std::byte>(),
-                           std::as_bytes(status), exchanges[link.index()].gradients},
-                          steps_);
-  };
-  const auto receive = [&](PsLink& link, const PsConnection::Head& head) {
-    const PsExchange& exchange = exchanges[link.index()];
-    PsConnection::expect(head, exchange.status.size_bytes() + exchange.parameters.size());
-    link.connection->receive(std::as_writable_bytes(exchange.status));
-    link.connection->receive(exchange.parameters);
-  };
-  converse_with_all("step", send, receive);
-}
-
-// They work at the same time; one that was away is asked once more, when the others have answered.
-// (Between its messages a connection is free, for the word that this worker lives.)
-inline void ParameterClient::converse_with_all(
-    std::string_view operation, FunctionRef<void(PsLink&)> send,
-    FunctionRef<void(PsLink&, const PsConnection::Head&)> receive) {
-  const auto attempt = [](PsLink& link, const auto& f) {
-    const std::lock_guard use(link.in_use);
-    if (!link.connection) return false;
-    try {
-      f(link);
-      return true;
-    } catch (const ConnectionLost& lost) {
-      link.why = lost.what();
-      link.connection.reset();
-    } catch (...) {
-      link.connection.reset();
-      throw;
-    }
-    return false;
-  };
-  std::vector<PsLink*> away;
-  for (const auto& link : links_)
-    if (!attempt(*link, send)) away.push_back(link.get());
-  for (const auto& link : links_) {
-    if (std::ranges::find(away, link.get()) != away.end()) continue;
-    const auto take = [&](PsLink& each) { receive(each, each.reply(operation, std::nullopt)); };
-    if (!attempt(*link, take)) away.push_back(link.get());
-  }
-  for (PsLink* const link : away) {
-    const std::lock_guard use(link->in_use);
-    link->converse(
-        operation, [&](PsConnection&) { send(*link); },
-        [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
-  }
-}
-
-inline void ParameterClient::finish() {
-  // (All hear of it before any is waited for: none keeps the others waiting for this worker.)
-  converse_with_all(
-      "end of fit", [&](PsLink& link) { link.connection->send(PsMessage::finish, {}, fit_); },
-      [](PsLink&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
-}
-
-inline bool ParameterClient::settle(std::size_t server, bool wants,
-                                    std::span<const std::byte> given, std::span<std::byte> taken) {
-  PsLink& link = *links_[server];
-  const std::lock_guard use(link.in_use);
-  bool has_taken = false;
-  link.converse(
-      "end of fit",
-      [&](PsConnection& connection) {
-        connection.send(PsMessage::settle, {pack_numbers(std::uint64_t{wants}), given}, fit_);
-      },
-      [&](PsConnection& connection, const PsConnection::Head& head) {
-        has_taken = head.size != 0;
-        if (!has_taken) return;
-        PsConnection::expect(head, taken.size());
-        connection.receive(taken);
-      });
-  return has_taken;
-}
-
-inline void ParameterClient::hang_up() noexcept {
-  for (const auto& link : links_) {
-    const std::lock_guard use(link->in_use);
-    link->connection.reset();
-  }
-}
-
-// The backup of server 0 says first that the training has ended, for all; then the others remove
-// theirs, and server 0 its own at the goodbye. Returns whether they have.
-inline bool ParameterClient::end_backups() {
-  if (caller_.rank != 0 || fit_ == 0 || options_.backup_dir.empty() || links_.size() == 1)
-    return true;
-  for (const auto& link : links_) {
-    const std::lock_guard use(link->in_use);
-    if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
-    link->connection->send(PsMessage::ended, "");
-    const auto reply = link->reply("end of training", Clock::now() + options_.progress_limit());
-    PsConnection::expect(reply, 0);
-    if (reply.number == 0) return false;
-  }
-  return true;
-}
-
-inline void ParameterClient::say_goodbye() noexcept {
-  bool leaves_nothing = false;
-  try {
-    leaves_nothing = end_backups();
-  } catch (const std::exception& error) {
-    log_warning(concat({"worker ", caller_.rank,
-                        ": not all parameter servers know that the training has ended (",
-                        error.what(), "): their backups stay"}));
-  }
-  for (const auto& link : links_) {
-    const std::lock_guard use(link->in_use);
-    try {
-      if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
-      link->connection->send(PsMessage::goodbye, {}, leaves_nothing ? 1 : 0);
-    } catch (...) {  // it notices that this worker has gone
-    }
-    link->connection.reset();
-  }
-}
 
 }}}  // namespace lockstep::detail

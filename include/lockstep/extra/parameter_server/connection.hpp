@@ -34,6 +34,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/traffic.hpp"
 #include "lockstep/net/rare_log.hpp"
@@ -57,6 +58,12 @@ void unpack_numbers(const std::array<std::byte, 8 * sizeof...(Numbers)>& bytes,
   const std::byte* from = bytes.data();
   ((numbers = std::bit_cast<Numbers>(get_number<8>(from)), from += 8), ...);
 }
+
+inline constexpr std::uint32_t ps_mark = 0x5350'534C;  // "LSPS"
+inline constexpr std::size_t ps_longest_text = std::size_t{1} << 16;
+
+inline constexpr std::string_view ps_byte_order =
+    std::endian::native == std::endian::little ? "little-endian" : "big-endian";
 
 /// What a message is. A worker asks, and the server gives one reply, `reply` or `refusal`; before
 /// it, any number of times, `waiting`.
@@ -123,7 +130,10 @@ class PsConnection {
   };
 
   /// `timeout`: how long the other side may be silent.
-  PsConnection(Descriptor socket, std::chrono::milliseconds timeout);
+  PsConnection(Descriptor socket, std::chrono::milliseconds timeout)
+      : socket_{std::move(socket), nullptr}, timeout_(timeout) {
+    set_option(socket_.socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  }
   /// Called every 5 s in which the other side is waited for, and silent.
   void on_silence(std::function<void(std::chrono::seconds silent)> f) {
     on_silence_ = std::move(f);
@@ -139,7 +149,31 @@ class PsConnection {
 
   /// Both sides prove that they know the secret. `us`: this process, as messages call it. Throws
   /// PeerUntrusted as well.
-  [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us);
+  [[nodiscard]] Seal shake_hands(Handshake handshake, std::string_view us) {
+    using Opening = SecureStream::Opening;
+    const SecureStream stream = socket_.stream();
+    for (auto opening = stream.open(handshake); opening != Opening::over;
+         opening = stream.open(handshake)) {
+      has_received_ = has_received_ || handshake.has_heard();
+      if (opening == Opening::ended)
+        fail(errno != 0                                ? std::strerror(errno)
+             : stream.tls != nullptr && !has_received_ ? closes_tls_handshake
+                                                       : closed_the_connection);
+      wait((stream.events(!handshake.out().empty()) & POLLOUT) != 0 ? POLLOUT : POLLIN);
+    }
+    has_heard_ = true;
+    if (stream.tls != nullptr) stream.tls->expect_long_messages();
+    if (handshake.is_trusted()) return handshake.seal();
+    std::array<char, 4096> rest;
+    (void)stream.receive(rest.data(), rest.size());  // unread, it would cut the other side off
+    std::string problem = handshake.problem();
+    if (problem == speaks_tls_only)
+      problem = process_speaks_tls_only(TlsSettings{.with_servers = true}.remedy());
+    if (problem.empty()) throw ConnectionLost(is_another_program);
+    if (const auto at = problem.find("this worker"); at != std::string::npos)
+      problem.replace(at, 11, concat({"this ", us}));
+    throw PeerUntrusted(problem);
+  }
 
   /// A deadline for all calls that follow, until the other side has shown who it is: a stranger may
   /// be slow on purpose.
@@ -149,27 +183,103 @@ class PsConnection {
   static constexpr std::chrono::milliseconds limit_of_strangers = std::chrono::seconds(10);
   void trust() noexcept { until_ = Clock::time_point::max(); }
   /// A thread that waits in another call finds the connection lost.
-  void shut_down() const noexcept;
+  void shut_down() const noexcept { ::shutdown(socket_.socket.get(), SHUT_RDWR); }
   /// Whether the other side has closed its end. (What it has sent before may still be there.)
-  [[nodiscard]] bool has_ended() const noexcept;
+  [[nodiscard]] bool has_ended() const noexcept {
+    return is_closed_by_peer(socket_.socket.get());
+  }
 
-  void send(PsMessage kind, Parts parts, std::uint64_t number = 0);
+  void send(PsMessage kind, Parts parts, std::uint64_t number = 0) {
+    std::uint64_t size = 0;
+    for (const auto& part : parts) size += part.size();
+    std::array<std::byte, 24> head{};
+    put_number<4>(head.data(), ps_mark);
+    put_number<4>(head.data() + 4, static_cast<std::uint64_t>(kind));
+    put_number<8>(head.data() + 8, number);
+    put_number<8>(head.data() + 16, size);
+    send_all(head);
+    for (const auto& part : parts) send_all(part);
+    count_traffic(size, 0);
+  }
   void send(PsMessage kind, std::string_view text) { send(kind, {std::as_bytes(std::span(text))}); }
   /// The next message's head; what follows must be received next.
-  [[nodiscard]] Head receive_head();
-  void receive(std::span<std::byte> bytes);
+  [[nodiscard]] Head receive_head() {
+    std::array<std::byte, 24> head{};
+    receive_all(head);
+    if (get_number<4>(head.data()) != ps_mark) throw ConnectionLost(is_another_program);
+    return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
+            .number = get_number<8>(head.data() + 8),
+            .size = get_number<8>(head.data() + 16)};
+  }
+  void receive(std::span<std::byte> bytes) {
+    receive_all(bytes);
+    count_traffic(0, bytes.size());
+  }
   /// The rest of a message of at most `longest` bytes.
-  [[nodiscard]] std::string receive_text(const Head& head, std::size_t longest);
+  [[nodiscard]] std::string receive_text(const Head& head, std::size_t longest) {
+    if (head.size > longest)
+      throw ConnectionLost(sends_other_size(head.size, concat({"at most ", longest})));
+    std::string text(head.size, '\0');
+    receive(std::as_writable_bytes(std::span(text)));
+    return text;
+  }
   /// Throws unless the message has this many bytes.
-  static void expect(const Head& head, std::uint64_t size);
+  static void expect(const Head& head, std::uint64_t size) {
+    if (head.size != size) throw ConnectionLost(sends_other_size(head.size, size));
+  }
 
  private:
-  void send_all(std::span<const std::byte> bytes);
-  void receive_all(std::span<std::byte> bytes);
-  [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes);
-  void wait(short events);
-  [[noreturn]] void fail(const char* what) const;
-  [[noreturn]] void fail_to_send(const char* what);
+  void send_all(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n =
+          socket_.stream().send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      if (n > 0)
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
+      else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        wait(POLLOUT);
+      else
+        fail_to_send(n == 0 ? closed_the_connection : std::strerror(errno));
+    }
+  }
+  void receive_all(std::span<std::byte> bytes) {
+    while (!bytes.empty()) bytes = bytes.subspan(receive_some(bytes));
+  }
+  [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes) {
+    for (;;) {
+      const ssize_t n = socket_.stream().receive(bytes.data(), bytes.size());
+      has_received_ = has_received_ || n > 0;
+      if (n > 0) return static_cast<std::size_t>(n);
+      if (n == 0) fail(closed_the_connection);
+      if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
+      wait(POLLIN);
+    }
+  }
+  void wait(short events) {
+    pollfd ready{socket_.socket.get(), events, 0};
+    const auto begin = Clock::now(), end = deadline();
+    for (RareLog reports(begin); reports.due() < end;) {
+      if (poll_until(ready, reports.due())) return;
+      if (!reports.is_due()) break;  // poll has failed
+      if (on_silence_) on_silence_(std::chrono::floor<std::chrono::seconds>(Clock::now() - begin));
+    }
+    if (poll_until(ready, end)) return;
+    if (end == until_ && has_received_) throw PeerSilent(did_not_say_who);
+    const auto waited = std::chrono::ceil<std::chrono::seconds>(end - begin);
+    throw PeerSilent(gave_nothing(events == POLLIN, end == until_ ? waited : timeout_));
+  }
+  // What TLS refuses before the first message is the other side itself.
+  [[noreturn]] void fail(const char* what) const {
+    if (socket_.tls == nullptr || socket_.tls->problem().empty()) throw ConnectionLost(what);
+    if (!has_heard_) throw PeerUntrusted(socket_.tls->problem());
+    throw ConnectionLost(tls_refuses);
+  }
+  // Why the other side has closed the connection may still be there to read.
+  [[noreturn]] void fail_to_send(const char* what) {
+    std::array<std::byte, 2> first{};
+    if (socket_.tls != nullptr && socket_.tls->problem().empty())
+      (void)socket_.tls->read(first.data(), first.size());
+    fail(what);
+  }
   [[nodiscard]] Clock::time_point deadline() const {
     return std::min(until_, Clock::now() + timeout_);
   }
@@ -194,8 +304,20 @@ struct PsClaim {
   std::int64_t max_staleness = -1;  ///< -1: no limit
   std::uint64_t process = 0;        ///< another number in each process that has the rank
 
-  [[nodiscard]] std::string text() const;
-  [[nodiscard]] static PsClaim read(std::string_view message);
+  [[nodiscard]] std::string text() const {
+    return concat({rank, "\n", workers, "\n", server, "\n", servers, "\n", max_staleness, "\n",
+                   process, "\n", ps_byte_order, "\n"});
+  }
+  [[nodiscard]] static PsClaim read(std::string_view message) {
+    const auto fields = fields_of(message);
+    PsClaim claim;
+    if (fields.size() != 7 || !read_number(fields[0], claim.rank) ||
+        !read_number(fields[1], claim.workers) || !read_number(fields[2], claim.server) ||
+        !read_number(fields[3], claim.servers) || !read_number(fields[4], claim.max_staleness) ||
+        !read_number(fields[5], claim.process) || fields[6] != ps_byte_order)
+      throw ConnectionLost(claims_nonsense);
+    return claim;
+  }
 };
 
 /// The server's side: returns what the worker claims, and may claim. Throws PeerUntrusted, and
@@ -203,170 +325,6 @@ struct PsClaim {
 [[nodiscard]] PsClaim admit(PsConnection& connection, const PsTrust& trust);
 /// The worker's side. Throws PeerUntrusted, and ConfigurationError when the server refuses.
 void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim);
-
-inline constexpr std::uint32_t ps_mark = 0x5350'534C;  // "LSPS"
-inline constexpr std::size_t ps_longest_text = std::size_t{1} << 16;
-
-inline PsConnection::PsConnection(Descriptor socket, std::chrono::milliseconds timeout)
-    : socket_{std::move(socket), nullptr}, timeout_(timeout) {
-  set_option(socket_.socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-}
-
-inline void PsConnection::shut_down() const noexcept {
-  ::shutdown(socket_.socket.get(), SHUT_RDWR);
-}
-
-inline bool PsConnection::has_ended() const noexcept {
-  pollfd ready{socket_.socket.get(), POLLRDHUP, 0};
-  return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
-
-inline Seal PsConnection::shake_hands(Handshake handshake, std::string_view us) {
-  using Opening = SecureStream::Opening;
-  const SecureStream stream = socket_.stream();
-  for (auto opening = stream.open(handshake); opening != Opening::over;
-       opening = stream.open(handshake)) {
-    has_received_ = has_received_ || handshake.has_heard();
-    if (opening == Opening::ended)
-      fail(errno != 0                                ? std::strerror(errno)
-           : stream.tls != nullptr && !has_received_ ? closes_tls_handshake
-                                                     : closed_the_connection);
-    wait((stream.events(!handshake.out().empty()) & POLLOUT) != 0 ? POLLOUT : POLLIN);
-  }
-  has_heard_ = true;
-  if (stream.tls != nullptr) stream.tls->expect_long_messages();
-  if (handshake.is_trusted()) return handshake.seal();
-  std::array<char, 4096> rest;
-  (void)stream.receive(rest.data(), rest.size());  // unread, it would cut the other side off
-  std::string problem = handshake.problem();
-  if (problem == speaks_tls_only)
-    problem = process_speaks_tls_only(TlsSettings{.with_servers = true}.remedy());
-  if (problem.empty()) throw ConnectionLost(is_another_program);
-  if (const auto at = problem.find("this worker"); at != std::string::npos)
-    problem.replace(at, 11, concat({"this ", us}));
-  throw PeerUntrusted(problem);
-}
-
-// What TLS refuses before the first message is the other side itself.
-inline void PsConnection::fail(const char* what) const {
-  if (socket_.tls == nullptr || socket_.tls->problem().empty()) throw ConnectionLost(what);
-  if (!has_heard_) throw PeerUntrusted(socket_.tls->problem());
-  throw ConnectionLost(tls_refuses);
-}
-
-// Why the other side has closed the connection may still be there to read.
-inline void PsConnection::fail_to_send(const char* what) {
-  std::array<std::byte, 2> first{};
-  if (socket_.tls != nullptr && socket_.tls->problem().empty())
-    (void)socket_.tls->read(first.data(), first.size());
-  fail(what);
-}
-
-// --- bytes ---------------------------------------------------------------------------------------
-
-inline void PsConnection::wait(short events) {
-  pollfd ready{socket_.socket.get(), events, 0};
-  const auto begin = Clock::now(), end = deadline();
-  auto silent = report_interval;
-  for (auto report = Clock::now() + silent; report < end; report += report_interval) {
-    if (poll_until(ready, report)) return;
-    if (Clock::now() < report) break;  // poll has failed
-    if (on_silence_) on_silence_(silent);
-    silent += report_interval;
-  }
-  if (poll_until(ready, end)) return;
-  if (end == until_ && has_received_) throw PeerSilent(did_not_say_who);
-  const auto waited = std::chrono::ceil<std::chrono::seconds>(end - begin);
-  throw PeerSilent(gave_nothing(events == POLLIN, end == until_ ? waited : timeout_));
-}
-
-inline void PsConnection::send_all(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        socket_.stream().send({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (n > 0)
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      wait(POLLOUT);
-    else
-      fail_to_send(n == 0 ? closed_the_connection : std::strerror(errno));
-  }
-}
-
-inline void PsConnection::send(PsMessage kind, Parts parts, std::uint64_t number) {
-  std::uint64_t size = 0;
-  for (const auto& part : parts) size += part.size();
-  std::array<std::byte, 24> head{};
-  put_number<4>(head.data(), ps_mark);
-  put_number<4>(head.data() + 4, static_cast<std::uint64_t>(kind));
-  put_number<8>(head.data() + 8, number);
-  put_number<8>(head.data() + 16, size);
-  send_all(head);
-  for (const auto& part : parts) send_all(part);
-  count_traffic(size, 0);
-}
-
-inline void PsConnection::receive(std::span<std::byte> bytes) {
-  receive_all(bytes);
-  count_traffic(0, bytes.size());
-}
-
-inline void PsConnection::receive_all(std::span<std::byte> bytes) {
-  while (!bytes.empty()) bytes = bytes.subspan(receive_some(bytes));
-}
-
-inline std::size_t PsConnection::receive_some(std::span<std::byte> bytes) {
-  for (;;) {
-    const ssize_t n = socket_.stream().receive(bytes.data(), bytes.size());
-    has_received_ = has_received_ || n > 0;
-    if (n > 0) return static_cast<std::size_t>(n);
-    if (n == 0) fail(closed_the_connection);
-    if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
-    wait(POLLIN);
-  }
-}
-
-inline PsConnection::Head PsConnection::receive_head() {
-  std::array<std::byte, 24> head{};
-  receive_all(head);
-  if (get_number<4>(head.data()) != ps_mark) throw ConnectionLost(is_another_program);
-  return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
-          .number = get_number<8>(head.data() + 8),
-          .size = get_number<8>(head.data() + 16)};
-}
-
-inline std::string PsConnection::receive_text(const Head& head, std::size_t longest) {
-  if (head.size > longest)
-    throw ConnectionLost(sends_other_size(head.size, concat({"at most ", longest})));
-  std::string text(head.size, '\0');
-  receive(std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
-inline void PsConnection::expect(const Head& head, std::uint64_t size) {
-  if (head.size != size) throw ConnectionLost(sends_other_size(head.size, size));
-}
-
-// --- the beginning of a conversation -------------------------------------------------------------
-
-inline constexpr std::string_view ps_byte_order =
-    std::endian::native == std::endian::little ? "little-endian" : "big-endian";
-
-inline std::string PsClaim::text() const {
-  return concat({rank, "\n", workers, "\n", server, "\n", servers, "\n", max_staleness, "\n",
-                 process, "\n", ps_byte_order, "\n"});
-}
-
-inline PsClaim PsClaim::read(std::string_view message) {
-  const auto fields = fields_of(message);
-  PsClaim claim;
-  if (fields.size() != 7 || !read_number(fields[0], claim.rank) ||
-      !read_number(fields[1], claim.workers) || !read_number(fields[2], claim.server) ||
-      !read_number(fields[3], claim.servers) || !read_number(fields[4], claim.max_staleness) ||
-      !read_number(fields[5], claim.process) || fields[6] != ps_byte_order)
-    throw ConnectionLost(claims_nonsense);
-  return claim;
-}
 
 /// What both sides of a handshake have in common.
 inline constexpr std::string_view ps_kind = "parameter servers";

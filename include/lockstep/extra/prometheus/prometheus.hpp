@@ -36,12 +36,27 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/core/traffic.hpp"
+#include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
+
+/// A number in Prometheus's text format.
+[[nodiscard, gnu::cold]] inline std::string prometheus_number(double number) {
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "+Inf" : "-Inf";
+  return concat({number});
+}
+
+/// A label's value: its escapes are those of JSON for what a name may hold, but for other control
+/// characters.
+[[nodiscard, gnu::cold]] inline std::string prometheus_label(std::string_view text) {
+  return json_text(printable(text, 200));
+}
 
 /// What PrometheusFile writes and PrometheusPort answers:
 ///
@@ -82,7 +97,62 @@ class PrometheusText {
 
   /// When the last text was made.
   [[nodiscard]] Clock::time_point since() const noexcept { return since_; }
-  [[nodiscard]] std::string make(const Training& training, const Logs& logs, bool is_training);
+  [[nodiscard]] std::string make(const Training& training, const Logs& logs, bool is_training) {
+    const auto now = Clock::now();
+    if (steps_ > 0) {
+      step_seconds_ =
+          std::chrono::duration<double>(in_steps_).count() / static_cast<double>(steps_);
+      steps_ = 0;
+      in_steps_ = {};
+    }
+    since_ = now;
+    std::string content;
+    const auto declare = [&](std::string_view name, std::string_view type, std::string_view help) {
+      content += concat(
+          {"# HELP lockstep_", name, " ", help, "\n# TYPE lockstep_", name, " ", type, "\n"});
+    };
+    const std::string worker = concat({"worker=\"", training.worker_index(), "\""});
+    const auto add = [&](std::string_view name, const std::string& labels, double value) {
+      content += concat({"lockstep_", name, "{", labels, "} ", prometheus_number(value), "\n"});
+    };
+    const auto number = [&](std::string_view name, std::string_view type, std::string_view help,
+                            double value) {
+      declare(name, type, help);
+      add(name, worker, value);
+    };
+    const double time =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    number("training", "gauge", "1 while fit runs.", is_training ? 1 : 0);
+    number("heartbeat_seconds", "gauge", "Unix time of this text.", std::floor(time * 1000) / 1000);
+    number("updates_total", "counter", "Updates of the optimizer.",
+           static_cast<double>(training.iterations()));
+    number("epoch", "gauge", "The epoch, from 0.", epoch_);
+    number("step_seconds", "gauge", "Time of a step, on average since the last text.",
+           step_seconds_);
+    number("workers", "gauge", "Workers of the cluster.", training.num_workers());
+    number("failures_total", "counter", "Fits that an exception has ended.", failures_);
+    const Traffic bytes = traffic();
+    number("sent_bytes_total", "counter", "Bytes sent to other workers.",
+           static_cast<double>(bytes.sent));
+    number("received_bytes_total", "counter", "Bytes received from other workers.",
+           static_cast<double>(bytes.received));
+    if (!logs.empty()) {
+      declare("figure", "gauge", "Loss and metrics of the epoch so far.");
+      for (const auto& [name, value] : logs)
+        add("figure", concat({worker, ",name=", prometheus_label(name)}), value);
+    }
+    const auto ranks = training.rank_times();
+    const auto by_rank = [&](std::string_view name, std::string_view help,
+                             double RankTime::*member) {
+      if (ranks.empty()) return;
+      declare(name, "gauge", help);
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+        add(name, concat({"rank=\"", rank, "\""}), ranks[rank].*member);
+    };
+    by_rank("compute_seconds", "Time outside of reductions in the last epoch.", &RankTime::compute);
+    by_rank("wait_seconds", "Time in reductions in the last epoch.", &RankTime::collective);
+    return content;
+  }
 
  private:
   int epoch_ = 0;
@@ -93,74 +163,6 @@ class PrometheusText {
   double step_seconds_ = 0;
   Clock::time_point since_{};
 };
-
-/// A number in Prometheus's text format.
-[[nodiscard, gnu::cold]] inline std::string prometheus_number(double number) {
-  if (std::isnan(number)) return "NaN";
-  if (std::isinf(number)) return number > 0 ? "+Inf" : "-Inf";
-  return concat({number});
-}
-
-/// A label's value: its escapes are those of JSON for what a name may hold, but for other control
-/// characters.
-[[nodiscard, gnu::cold]] inline std::string prometheus_label(std::string_view text) {
-  return json_text(printable(text, 200));
-}
-
-inline std::string PrometheusText::make(const Training& training, const Logs& logs,
-                                        bool is_training) {
-  const auto now = Clock::now();
-  if (steps_ > 0) {
-    step_seconds_ = std::chrono::duration<double>(in_steps_).count() / static_cast<double>(steps_);
-    steps_ = 0;
-    in_steps_ = {};
-  }
-  since_ = now;
-  std::string content;
-  const auto declare = [&](std::string_view name, std::string_view type, std::string_view help) {
-    content +=
-        concat({"# HELP lockstep_", name, " ", help, "\n# TYPE lockstep_", name, " ", type, "\n"});
-  };
-  const std::string worker = concat({"worker=\"", training.worker_index(), "\""});
-  const auto add = [&](std::string_view name, const std::string& labels, double value) {
-    content += concat({"lockstep_", name, "{", labels, "} ", prometheus_number(value), "\n"});
-  };
-  const auto number = [&](std::string_view name, std::string_view type, std::string_view help,
-                          double value) {
-    declare(name, type, help);
-    add(name, worker, value);
-  };
-  const double time =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  number("training", "gauge", "1 while fit runs.", is_training ? 1 : 0);
-  number("heartbeat_seconds", "gauge", "Unix time of this text.", std::floor(time * 1000) / 1000);
-  number("updates_total", "counter", "Updates of the optimizer.",
-         static_cast<double>(training.iterations()));
-  number("epoch", "gauge", "The epoch, from 0.", epoch_);
-  number("step_seconds", "gauge", "Time of a step, on average since the last text.", step_seconds_);
-  number("workers", "gauge", "Workers of the cluster.", training.num_workers());
-  number("failures_total", "counter", "Fits that an exception has ended.", failures_);
-  const Traffic bytes = traffic();
-  number("sent_bytes_total", "counter", "Bytes sent to other workers.",
-         static_cast<double>(bytes.sent));
-  number("received_bytes_total", "counter", "Bytes received from other workers.",
-         static_cast<double>(bytes.received));
-  if (!logs.empty()) {
-    declare("figure", "gauge", "Loss and metrics of the epoch so far.");
-    for (const auto& [name, value] : logs)
-      add("figure", concat({worker, ",name=", prometheus_label(name)}), value);
-  }
-  const auto ranks = training.rank_times();
-  const auto by_rank = [&](std::string_view name, std::string_view help, double RankTime::*member) {
-    if (ranks.empty()) return;
-    declare(name, "gauge", help);
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-      add(name, concat({"rank=\"", rank, "\""}), ranks[rank].*member);
-  };
-  by_rank("compute_seconds", "Time outside of reductions in the last epoch.", &RankTime::compute);
-  by_rank("wait_seconds", "Time in reductions in the last epoch.", &RankTime::collective);
-  return content;
-}
 
 }}}  // namespace lockstep::detail
 
@@ -186,78 +188,57 @@ class PrometheusFile {
   static constexpr bool stops_training = false;
 
   /// Throws ConfigurationError without a filename, and for a negative interval.
-  explicit PrometheusFile(PrometheusFileOptions options);
+  explicit PrometheusFile(PrometheusFileOptions options) : options_(std::move(options)) {
+    if (options_.filename.empty())
+      throw ConfigurationError(
+          "PrometheusFile: the filename is empty; expected one such as metrics/{rank}.prom");
+    if (options_.interval.count() < 0)
+      throw ConfigurationError(concat({"PrometheusFile: the interval must be 0 ms or more, got ",
+                                       options_.interval.count(), " ms"}));
+  }
 
-  void on_train_begin(Training& training);
-  void on_epoch_begin(Training& training, int epoch);
-  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
-  void on_epoch_end(Training& training, int epoch, Logs& logs);
-  void on_train_end(Training& training, Logs& logs);
-  void on_train_abort(Training& training);
+  void on_train_begin(Training& training) {
+    constexpr std::string_view rank = "{rank}";
+    path_ = options_.filename;
+    if (const auto at = path_.find(rank); at != std::string::npos)
+      path_.replace(at, rank.size(), concat({training.worker_index()}));
+    else if (!training.is_chief())
+      path_.clear();
+    has_warned_ = false;
+    text_.begin();
+    write(training, {}, true);
+  }
+  void on_epoch_begin(Training&, int epoch) { text_.begin_epoch(epoch); }
+  void on_train_batch_end(Training& training, std::int64_t, Logs& logs) {
+    text_.count_step();
+    if (!path_.empty() && detail::PrometheusText::Clock::now() - text_.since() >= options_.interval)
+      write(training, logs, true);
+  }
+  void on_epoch_end(Training& training, int, Logs& logs) { write(training, logs, true); }
+  void on_train_end(Training& training, Logs& logs) { write(training, logs, false); }
+  void on_train_abort(Training& training) {
+    text_.count_failure();
+    write(training, {}, false);
+    path_.clear();  // where training goes on, the next chief writes there
+  }
 
  private:
-  void write(const Training& training, const Logs& logs, bool is_training);
+  void write(const Training& training, const Logs& logs, bool is_training) {
+    if (path_.empty()) return;
+    try {
+      const std::string content = text_.make(training, logs, is_training);
+      write_file_atomically(path_, std::as_bytes(std::span(content)));
+    } catch (const std::exception& error) {
+      if (!std::exchange(has_warned_, true))
+        log_warning(concat({"PrometheusFile: ", error.what(), "; training goes on without it"}));
+    }
+  }
 
   PrometheusFileOptions options_;
   std::string path_;  // empty: this worker writes nothing
   bool has_warned_ = false;
   detail::PrometheusText text_;
 };
-
-inline PrometheusFile::PrometheusFile(PrometheusFileOptions options)
-    : options_(std::move(options)) {
-  if (options_.filename.empty())
-    throw ConfigurationError(
-        "PrometheusFile: the filename is empty; expected one such as metrics/{rank}.prom");
-  if (options_.interval.count() < 0)
-    throw ConfigurationError(concat({"PrometheusFile: the interval must be 0 ms or more, got ",
-                                     options_.interval.count(), " ms"}));
-}
-
-inline void PrometheusFile::on_train_begin(Training& training) {
-  constexpr std::string_view rank = "{rank}";
-  path_ = options_.filename;
-  if (const auto at = path_.find(rank); at != std::string::npos)
-    path_.replace(at, rank.size(), concat({training.worker_index()}));
-  else if (!training.is_chief())
-    path_.clear();
-  has_warned_ = false;
-  text_.begin();
-  write(training, {}, true);
-}
-
-inline void PrometheusFile::on_epoch_begin(Training&, int epoch) { text_.begin_epoch(epoch); }
-
-inline void PrometheusFile::on_train_batch_end(Training& training, std::int64_t, Logs& logs) {
-  text_.count_step();
-  if (!path_.empty() && detail::PrometheusText::Clock::now() - text_.since() >= options_.interval)
-    write(training, logs, true);
-}
-
-inline void PrometheusFile::on_epoch_end(Training& training, int, Logs& logs) {
-  write(training, logs, true);
-}
-
-inline void PrometheusFile::on_train_end(Training& training, Logs& logs) {
-  write(training, logs, false);
-}
-
-inline void PrometheusFile::on_train_abort(Training& training) {
-  text_.count_failure();
-  write(training, {}, false);
-  path_.clear();  // where training goes on, the next chief writes there
-}
-
-inline void PrometheusFile::write(const Training& training, const Logs& logs, bool is_training) {
-  if (path_.empty()) return;
-  try {
-    const std::string content = text_.make(training, logs, is_training);
-    write_file_atomically(path_, std::as_bytes(std::span(content)));
-  } catch (const std::exception& error) {
-    if (!std::exchange(has_warned_, true))
-      log_warning(concat({"PrometheusFile: ", error.what(), "; training goes on without it"}));
-  }
-}
 
 namespace detail {
 
@@ -381,7 +362,7 @@ struct MetricsServer::Impl {
 
   static bool write(Connection& c) {
     const ssize_t n =
-        ::send(c.socket.get(), c.answer.data() + c.sent, c.answer.size() - c.sent, MSG_NOSIGNAL);
+        ::send(c.socket.get(), c.answer.data() + c.sent, c.answer.size() - c.sent, no_signal);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     c.sent += static_cast<std::size_t>(n);
     if (!c.answers()) ::shutdown(c.socket.get(), SHUT_WR);
@@ -478,27 +459,108 @@ class PrometheusPort {
  public:
   static constexpr bool stops_training = false;
 
-  explicit PrometheusPort(PrometheusPortOptions options = {});
+  explicit PrometheusPort(PrometheusPortOptions options = {})
+      : options_(std::move(options)), shown_(std::make_shared<Shown>()) {
+    const char* const port = std::getenv("LOCKSTEP_METRICS_PORT");
+    const bool by_variable = !options_.port && port != nullptr && *port != '\0';
+    if (by_variable) {
+      const std::string_view text(port);
+      int number = -1;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      if (error != std::errc{} || end != text.data() + text.size()) number = -1;
+      options_.port = number;
+    }
+    if (options_.port && (*options_.port < 0 || *options_.port > 65535))
+      throw ConfigurationError(concat(
+          {"PrometheusPort: ", by_variable ? "LOCKSTEP_METRICS_PORT" : "the port",
+           " must be 0 (any) to 65535, got ",
+           by_variable ? concat({"'", printable(port, 40), "'"}) : concat({*options_.port})}));
+    if (options_.stale_after.count() <= 0)
+      throw ConfigurationError(concat({"PrometheusPort: stale_after must be at least 1 ms, got ",
+                                       options_.stale_after.count(), " ms"}));
+    const char* const address = std::getenv("LOCKSTEP_METRICS_ADDRESS");
+    if (options_.address.empty())
+      options_.address = address != nullptr && *address != '\0' ? address : "127.0.0.1";
+  }
   PrometheusPort(PrometheusPort&&) = default;
   PrometheusPort& operator=(PrometheusPort&&) = default;
 
   /// Where this worker listens; 0: it does not.
-  [[nodiscard]] int port() const noexcept;
+  [[nodiscard]] int port() const noexcept { return server_ ? server_->port() : 0; }
 
-  void on_train_begin(Training& training);
-  void on_epoch_begin(Training& training, int epoch);
-  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
-  void on_test_batch_end(Training& training, std::int64_t batch, Logs& logs);
-  void on_epoch_end(Training& training, int epoch, Logs& logs);
-  void on_train_end(Training& training, Logs& logs);
-  void on_train_abort(Training& training);
+  void on_train_begin(Training& training) {
+    if (!options_.port) return;
+    text_.begin();
+    note_step();
+    show(training, {}, true);
+    if (std::exchange(has_tried_, true)) return;
+    const auto metrics = [shown = shown_] {
+      const std::lock_guard lock(shown->mutex);
+      return shown->text;
+    };
+    const auto ailment = [shown = shown_, limit = options_.stale_after] {
+      const Clock::duration time =
+          Clock::now().time_since_epoch() - Clock::duration(shown->last_step);
+      if (!shown->is_training || time <= limit) return std::string();
+      return concat(
+          {"no step for ", std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s"});
+    };
+    // Other programs may have some of them; but a worker that is alone is looked for at this port.
+    const int ports = training.num_workers() > 1 ? training.num_workers() + 8 : 1;
+    try {
+      server_ = std::make_shared<detail::MetricsServer>(
+          options_.address, *options_.port, ports, detail::MetricsServer::Pages{metrics, ailment});
+      const bool is_v6 = options_.address.find(':') != std::string::npos;
+      if (training.is_chief())
+        log_line(
+            concat({"metrics of worker ", training.worker_index(), ": http://", is_v6 ? "[" : "",
+                    options_.address, is_v6 ? "]" : "", ":", port(), "/metrics"}));
+    } catch (const ConfigurationError& error) {
+      throw ConfigurationError(concat({"PrometheusPort: ", error.what()}));
+    } catch (const Error& error) {
+      log_warning(concat({"PrometheusPort: worker ", training.worker_index(), " ", error.what(),
+                          "; training goes on without it"}));
+    }
+  }
+  void on_epoch_begin(Training&, int epoch) {
+    text_.begin_epoch(epoch);
+    note_step();
+  }
+  void on_train_batch_end(Training& training, std::int64_t, Logs& logs) {
+    text_.count_step();
+    note_step();
+    constexpr std::chrono::milliseconds interval(100);
+    if (server_ && Clock::now() - text_.since() >= interval) show(training, logs, true);
+  }
+  void on_test_batch_end(Training&, std::int64_t, Logs&) { note_step(); }
+  void on_epoch_end(Training& training, int, Logs& logs) {
+    note_step();
+    if (server_) show(training, logs, true);
+  }
+  void on_train_end(Training& training, Logs& logs) {
+    if (server_) show(training, logs, false);
+  }
+  void on_train_abort(Training& training) {
+    text_.count_failure();
+    if (server_) show(training, {}, false);
+  }
 
  private:
   using Clock = detail::PrometheusText::Clock;
-  struct Shown;
+  struct Shown {
+    std::mutex mutex{};
+    std::string text{};
+    std::atomic<Clock::rep> last_step{0};
+    std::atomic<bool> is_training{false};
+  };
 
-  void show(const Training& training, const Logs& logs, bool is_training);
-  void note_step() noexcept;
+  void show(const Training& training, const Logs& logs, bool is_training) {
+    std::string text = text_.make(training, logs, is_training);
+    const std::lock_guard lock(shown_->mutex);
+    shown_->text = std::move(text);
+    shown_->is_training = is_training;
+  }
+  void note_step() noexcept { shown_->last_step = Clock::now().time_since_epoch().count(); }
 
   PrometheusPortOptions options_;
   bool has_tried_ = false;
@@ -506,111 +568,5 @@ class PrometheusPort {
   std::shared_ptr<Shown> shown_;  // what the server's thread reads
   std::shared_ptr<detail::MetricsServer> server_;
 };
-
-struct PrometheusPort::Shown {
-  std::mutex mutex{};
-  std::string text{};
-  std::atomic<Clock::rep> last_step{0};
-  std::atomic<bool> is_training{false};
-};
-
-inline PrometheusPort::PrometheusPort(PrometheusPortOptions options)
-    : options_(std::move(options)), shown_(std::make_shared<Shown>()) {
-  const char* const port = std::getenv("LOCKSTEP_METRICS_PORT");
-  const bool by_variable = !options_.port && port != nullptr && *port != '\0';
-  if (by_variable) {
-    const std::string_view text(port);
-    int number = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size()) number = -1;
-    options_.port = number;
-  }
-  if (options_.port && (*options_.port < 0 || *options_.port > 65535))
-    throw ConfigurationError(
-        concat({"PrometheusPort: ", by_variable ? "LOCKSTEP_METRICS_PORT" : "the port",
-                " must be 0 (any) to 65535, got ",
-                by_variable ? concat({"'", printable(port, 40), "'"}) : concat({*options_.port})}));
-  if (options_.stale_after.count() <= 0)
-    throw ConfigurationError(concat({"PrometheusPort: stale_after must be at least 1 ms, got ",
-                                     options_.stale_after.count(), " ms"}));
-  const char* const address = std::getenv("LOCKSTEP_METRICS_ADDRESS");
-  if (options_.address.empty())
-    options_.address = address != nullptr && *address != '\0' ? address : "127.0.0.1";
-}
-
-inline int PrometheusPort::port() const noexcept { return server_ ? server_->port() : 0; }
-
-inline void PrometheusPort::on_train_begin(Training& training) {
-  if (!options_.port) return;
-  text_.begin();
-  note_step();
-  show(training, {}, true);
-  if (std::exchange(has_tried_, true)) return;
-  const auto metrics = [shown = shown_] {
-    const std::lock_guard lock(shown->mutex);
-    return shown->text;
-  };
-  const auto ailment = [shown = shown_, limit = options_.stale_after] {
-    const Clock::duration time =
-        Clock::now().time_since_epoch() - Clock::duration(shown->last_step);
-    if (!shown->is_training || time <= limit) return std::string();
-    return concat(
-        {"no step for ", std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s"});
-  };
-  // Other programs may have some of them; but a worker that is alone is looked for at this port.
-  const int ports = training.num_workers() > 1 ? training.num_workers() + 8 : 1;
-  try {
-    server_ = std::make_shared<detail::MetricsServer>(
-        options_.address, *options_.port, ports, detail::MetricsServer::Pages{metrics, ailment});
-    const bool is_v6 = options_.address.find(':') != std::string::npos;
-    if (training.is_chief())
-      log_line(concat({"metrics of worker ", training.worker_index(), ": http://", is_v6 ? "[" : "",
-                       options_.address, is_v6 ? "]" : "", ":", port(), "/metrics"}));
-  } catch (const ConfigurationError& error) {
-    throw ConfigurationError(concat({"PrometheusPort: ", error.what()}));
-  } catch (const Error& error) {
-    log_warning(concat({"PrometheusPort: worker ", training.worker_index(), " ", error.what(),
-                        "; training goes on without it"}));
-  }
-}
-
-inline void PrometheusPort::on_epoch_begin(Training&, int epoch) {
-  text_.begin_epoch(epoch);
-  note_step();
-}
-
-inline void PrometheusPort::on_train_batch_end(Training& training, std::int64_t, Logs& logs) {
-  text_.count_step();
-  note_step();
-  constexpr std::chrono::milliseconds interval(100);
-  if (server_ && Clock::now() - text_.since() >= interval) show(training, logs, true);
-}
-
-inline void PrometheusPort::on_test_batch_end(Training&, std::int64_t, Logs&) { note_step(); }
-
-inline void PrometheusPort::on_epoch_end(Training& training, int, Logs& logs) {
-  note_step();
-  if (server_) show(training, logs, true);
-}
-
-inline void PrometheusPort::on_train_end(Training& training, Logs& logs) {
-  if (server_) show(training, logs, false);
-}
-
-inline void PrometheusPort::on_train_abort(Training& training) {
-  text_.count_failure();
-  if (server_) show(training, {}, false);
-}
-
-inline void PrometheusPort::show(const Training& training, const Logs& logs, bool is_training) {
-  std::string text = text_.make(training, logs, is_training);
-  const std::lock_guard lock(shown_->mutex);
-  shown_->text = std::move(text);
-  shown_->is_training = is_training;
-}
-
-inline void PrometheusPort::note_step() noexcept {
-  shown_->last_step = Clock::now().time_since_epoch().count();
-}
 
 }}  // namespace lockstep

@@ -42,7 +42,7 @@ class ProtoWriter {
     return text(field, inner.bytes_);
   }
 
-  /// The fields of another one.
+  /// The fields of another writer.
   ProtoWriter& append(const ProtoWriter& fields) {
     bytes_ += fields.bytes_;
     return *this;

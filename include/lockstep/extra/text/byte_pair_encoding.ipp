@@ -139,107 +139,99 @@ struct BytePairs {
   BytePairs& operator=(const BytePairs&) = delete;
 
   /// Makes the rest from tokens, merges and added tokens.
-  void finish();
-  void merge(std::string_view word, MergeMemory& memory, std::vector<std::uint32_t>& out) const;
+  void finish() {
+    bytes.reserve(tokens.size());
+    for (const std::string& token : tokens) bytes.push_back(bytes_of_token(token));
+    byte_ids.fill(no_token);
+    for (std::uint32_t id = 0; id < tokens.size(); ++id) {
+      ids.emplace(tokens[id], id);
+      if (bytes[id].size() == 1 && tokens[id] == token_of_bytes(bytes[id]))
+        byte_ids[static_cast<unsigned char>(bytes[id][0])] = id;
+    }
+    ranks.reserve(merges.size());
+    for (std::uint32_t rank = 0; rank < merges.size(); ++rank)
+      ranks[pair_key(merges[rank].left, merges[rank].right)] = rank;
+    MergeMemory memory;
+    std::vector<std::uint32_t> out;
+    words.reserve(merges.size());
+    for (const Merge& made : merges) {
+      out.clear();
+      merge(bytes[made.made], memory, out);
+      if (out.size() == 1 && out[0] != no_token) words.emplace(bytes[made.made], out[0]);
+    }
+  }
+  /// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the
+  /// one of the least rank is merged first, and of equal ones the first in the word: a heap of
+  /// pairs, of which those that are no more are passed over.
+  void merge(std::string_view word, MergeMemory& memory, std::vector<std::uint32_t>& out) const {
+    std::vector<MergeMemory::Symbol>& symbols = memory.symbols;
+    std::vector<std::uint64_t>& heap = memory.heap;
+    symbols.clear();
+    heap.clear();
+    const auto size = static_cast<std::uint32_t>(word.size());
+    for (std::uint32_t i = 0; i < size; ++i) {
+      const std::uint32_t id = byte_ids[static_cast<unsigned char>(word[i])];
+      symbols.push_back({id, i - 1, i + 1 < size ? i + 1 : no_token});
+    }
+    const auto consider = [&](std::uint32_t place) {
+      const std::uint32_t next = symbols[place].next;
+      if (next == no_token) return;
+      const auto found = ranks.find(pair_key(symbols[place].id, symbols[next].id));
+      if (found == ranks.end()) return;
+      heap.push_back(std::uint64_t{found->second} << 32 | place);
+      std::ranges::push_heap(heap, std::greater<>());
+    };
+    for (std::uint32_t i = 0; i + 1 < size; ++i) consider(i);
+    while (!heap.empty()) {
+      std::ranges::pop_heap(heap, std::greater<>());
+      const Merge& merge = merges[static_cast<std::size_t>(heap.back() >> 32)];
+      const auto place = static_cast<std::uint32_t>(heap.back());
+      heap.pop_back();
+      MergeMemory::Symbol& left = symbols[place];
+      if (left.id != merge.left || left.next == no_token || symbols[left.next].id != merge.right)
+        continue;
+      MergeMemory::Symbol& right = symbols[left.next];
+      left.id = merge.made;
+      left.next = right.next;
+      right.id = no_token;
+      if (left.next != no_token) symbols[left.next].previous = place;
+      if (left.previous != no_token) consider(left.previous);
+      consider(place);
+    }
+    for (std::uint32_t i = 0; i < size; i = symbols[i].next) out.push_back(symbols[i].id);
+  }
+  /// Cuts the text at its added tokens: first at those that a normalizer would not change, then, in
+  /// what is between them, at the others. At a place the longest counts.
   void encode(std::string_view text, int pass, MergeMemory& memory,
-              std::vector<std::uint32_t>& out) const;
-};
-
-LOCKSTEP_INLINE void BytePairs::finish() {
-  bytes.reserve(tokens.size());
-  for (const std::string& token : tokens) bytes.push_back(bytes_of_token(token));
-  byte_ids.fill(no_token);
-  for (std::uint32_t id = 0; id < tokens.size(); ++id) {
-    ids.emplace(tokens[id], id);
-    if (bytes[id].size() == 1 && tokens[id] == token_of_bytes(bytes[id]))
-      byte_ids[static_cast<unsigned char>(bytes[id][0])] = id;
-  }
-  ranks.reserve(merges.size());
-  for (std::uint32_t rank = 0; rank < merges.size(); ++rank)
-    ranks[pair_key(merges[rank].left, merges[rank].right)] = rank;
-  MergeMemory memory;
-  std::vector<std::uint32_t> out;
-  words.reserve(merges.size());
-  for (const Merge& made : merges) {
-    out.clear();
-    merge(bytes[made.made], memory, out);
-    if (out.size() == 1 && out[0] != no_token) words.emplace(bytes[made.made], out[0]);
-  }
-}
-
-/// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the
-/// one of the least rank is merged first, and of equal ones the first in the word: a heap of pairs,
-/// of which those that are no more are passed over.
-LOCKSTEP_INLINE void BytePairs::merge(std::string_view word, MergeMemory& memory,
-                                      std::vector<std::uint32_t>& out) const {
-  std::vector<MergeMemory::Symbol>& symbols = memory.symbols;
-  std::vector<std::uint64_t>& heap = memory.heap;
-  symbols.clear();
-  heap.clear();
-  const auto size = static_cast<std::uint32_t>(word.size());
-  for (std::uint32_t i = 0; i < size; ++i) {
-    const std::uint32_t id = byte_ids[static_cast<unsigned char>(word[i])];
-    symbols.push_back({id, i - 1, i + 1 < size ? i + 1 : no_token});
-  }
-  const auto consider = [&](std::uint32_t place) {
-    const std::uint32_t next = symbols[place].next;
-    if (next == no_token) return;
-    const auto found = ranks.find(pair_key(symbols[place].id, symbols[next].id));
-    if (found == ranks.end()) return;
-    heap.push_back(std::uint64_t{found->second} << 32 | place);
-    std::ranges::push_heap(heap, std::greater<>());
-  };
-  for (std::uint32_t i = 0; i + 1 < size; ++i) consider(i);
-  while (!heap.empty()) {
-    std::ranges::pop_heap(heap, std::greater<>());
-    const Merge& merge = merges[static_cast<std::size_t>(heap.back() >> 32)];
-    const auto place = static_cast<std::uint32_t>(heap.back());
-    heap.pop_back();
-    MergeMemory::Symbol& left = symbols[place];
-    if (left.id != merge.left || left.next == no_token || symbols[left.next].id != merge.right)
-      continue;
-    MergeMemory::Symbol& right = symbols[left.next];
-    left.id = merge.made;
-    left.next = right.next;
-    right.id = no_token;
-    if (left.next != no_token) symbols[left.next].previous = place;
-    if (left.previous != no_token) consider(left.previous);
-    consider(place);
-  }
-  for (std::uint32_t i = 0; i < size; i = symbols[i].next) out.push_back(symbols[i].id);
-}
-
-/// Cuts the text at its added tokens: first at those that a normalizer would not change, then, in
-/// what is between them, at the others. At a place the longest counts.
-LOCKSTEP_INLINE void BytePairs::encode(std::string_view text, int pass, MergeMemory& memory,
-                                       std::vector<std::uint32_t>& out) const {
-  if (pass == 2)
-    return each_word(text, add_prefix_space, [&](std::string_view word) {
-      if (const auto found = words.find(word); found != words.end())
-        out.push_back(found->second);
-      else
-        merge(word, memory, out);
-    });
-  std::array<bool, 256> begins{};
-  for (const AddedToken& token : added)
-    if (token.is_normalized == (pass == 1))
-      begins[static_cast<unsigned char>(token.content[0])] = true;
-  std::size_t done = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!begins[static_cast<unsigned char>(text[i])]) continue;
-    const AddedToken* longest = nullptr;
+              std::vector<std::uint32_t>& out) const {
+    if (pass == 2)
+      return each_word(text, add_prefix_space, [&](std::string_view word) {
+        if (const auto found = words.find(word); found != words.end())
+          out.push_back(found->second);
+        else
+          merge(word, memory, out);
+      });
+    std::array<bool, 256> begins{};
     for (const AddedToken& token : added)
-      if (token.is_normalized == (pass == 1) && text.substr(i).starts_with(token.content) &&
-          (longest == nullptr || token.content.size() > longest->content.size()))
-        longest = &token;
-    if (longest == nullptr) continue;
-    encode(text.substr(done, i - done), pass + 1, memory, out);
-    out.push_back(longest->id);
-    done = i + longest->content.size();
-    i = done - 1;
+      if (token.is_normalized == (pass == 1))
+        begins[static_cast<unsigned char>(token.content[0])] = true;
+    std::size_t done = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (!begins[static_cast<unsigned char>(text[i])]) continue;
+      const AddedToken* longest = nullptr;
+      for (const AddedToken& token : added)
+        if (token.is_normalized == (pass == 1) && text.substr(i).starts_with(token.content) &&
+            (longest == nullptr || token.content.size() > longest->content.size()))
+          longest = &token;
+      if (longest == nullptr) continue;
+      encode(text.substr(done, i - done), pass + 1, memory, out);
+      out.push_back(longest->id);
+      done = i + longest->content.size();
+      i = done - 1;
+    }
+    encode(text.substr(done), pass + 1, memory, out);
   }
-  encode(text.substr(done), pass + 1, memory, out);
-}
+};
 
 // --- tokenizer.json ------------------------------------------------------------------------------
 

@@ -202,7 +202,7 @@ class ShardedUpdater final : public Updater<T> {
   bool reduce() {
     auto& workspace = parts_.workspace;
     auto& collective = parts_.replica.collective();
-    if (has_gradients_) ready(gradients().size());  // (a loop of one's own has not said so before)
+    if (has_gradients_) ready(gradients().size());  // (a user's loop has not said so before)
     const std::span<T> left = gradients().subspan(ranges_.begun());
     collective.all_reduce(workspace.pack_status(), is_of_blocks() ? left.first(0) : left);
     workspace.take_status(collective.size());

@@ -35,6 +35,7 @@
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
@@ -96,7 +97,7 @@ class ListeningPort final : public ControlResident {
 
   void accept(Clock::time_point now) noexcept {
     for (int i = 0; i < (tls_ == nullptr ? most_at_once : most_with_tls_at_once); ++i) {
-      Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      Descriptor socket(accept_socket(listener_.get()));
       if (!socket.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (!socket.is_open()) break;  // perhaps no descriptor is left
       try {
@@ -120,7 +121,7 @@ class ListeningPort final : public ControlResident {
     if (::recv(guest.socket.socket.get(), &byte, 1, MSG_PEEK) != 0) return true;
     std::array<std::byte, 8> incarnation{};
     put_number<8>(incarnation.data(), mine_.incarnation);
-    (void)::send(guest.socket.socket.get(), incarnation.data(), incarnation.size(), MSG_NOSIGNAL);
+    (void)::send(guest.socket.socket.get(), incarnation.data(), incarnation.size(), no_signal);
     return false;
   }
 
@@ -203,8 +204,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
 
   /// Whether the other side has closed it, although there may be more to read before.
   [[nodiscard]] bool is_closed_by_peer() {
-    pollfd watched{socket.native_handle(), POLLRDHUP, 0};
-    return ::poll(&watched, 1, 0) > 0;
+    return detail::is_closed_by_peer(socket.native_handle());
   }
 
   // For the owner:

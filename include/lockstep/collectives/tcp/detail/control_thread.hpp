@@ -38,13 +38,14 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
+#include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/socket.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Calls a port, and closes its direction at once. The process that is looked for answers with
-/// its incarnation (see ControlResident). If no process has the port, or another one answers, it
-/// has ended. One that closes the connection without a word may be a successor at its start. A port
+/// its incarnation (see ControlResident). If no process has the port, or a different one answers,
+/// it has ended. One that closes the connection in silence may be a successor at its start. A port
 /// that is held open for it, by a launcher for example, tells nothing. Never blocks.
 class PortProbe {
  public:

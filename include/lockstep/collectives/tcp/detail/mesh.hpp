@@ -1,7 +1,6 @@
 // The connections of a rank to others, and what it knows of their failures.
 #pragma once
 
-#include <malloc.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -36,8 +35,9 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/thread.hpp"
+#include "lockstep/net/descriptor.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -81,7 +81,7 @@ struct TcpMesh {
     }
 #if defined(__GLIBC__)
     // Each handshake has named all ranks: with hundreds of them, megabytes that are free again.
-    if (size() > 64) ::malloc_trim(0);
+    if (size() > 64) trim_memory();
 #endif
     for (TcpLinks& link : links) {
       if (link.control.is_open()) keep_alive_within(link.control, options.timeout);
@@ -206,7 +206,7 @@ struct TcpMesh {
   // Before a transfer: a user's algorithm may name any two ranks.
   void check_partners(int to, int from) const {
     for (const int other : {to, from})
-      if (other != rank && !are_data_partners(rank, other, size()))
+      if (other != rank && !are_partners(rank, other, size()))
         throw Error(concat({to_string(operation), ": there is no connection for data between rank ",
                             rank, " and rank ", other, ": of more than ", most_ranks_all_connected,
                             " ranks, only those have one whose distance (modulo ", size(),
@@ -239,7 +239,7 @@ struct TcpMesh {
   std::deque<TcpLinks> links;  // by rank; there are none to this one
   std::vector<Counts> all_counts{static_cast<std::size_t>(names.size())};  // by rank
   std::vector<pollfd> watched;
-  WakePipe news;  // from the control thread, and from abort() of another one
+  WakePipe news;  // from the control thread, and from another thread's abort()
   FailureCause cause;
   std::optional<Clock::time_point> overtaken_until;  // by the word of it; see TcpTransfer
   ActivityBoard activity;

@@ -170,9 +170,14 @@ inline void keep_alive_within(TcpSocket& socket, std::chrono::milliseconds timeo
 
 /// Throws ConfigurationError when the system does not offer it.
 inline void set_congestion_control(TcpSocket& socket, const std::string& name) {
+#if defined(TCP_CONGESTION)
   if (::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
                    static_cast<socklen_t>(name.size())) == 0)
     return;
+#else
+  (void)socket;
+  errno = ENOTSUP;
+#endif
   throw ConfigurationError(
       concat({"CommunicationOptions::congestion_control: this system does not offer '", name,
               "': ", std::strerror(errno),

@@ -139,7 +139,7 @@ struct StartupContext {
     result.reserve(rendezvous.addresses.size());
     for (int other = 0; other < size; ++other)
       result.emplace_back(
-          1 + (are_data_partners(rendezvous.rank, other, size) ? options.data_connections() : 0));
+          1 + (are_partners(rendezvous.rank, other, size) ? options.data_connections() : 0));
     return result;
   }
 
@@ -181,7 +181,7 @@ class StartupConnecting {
     is_over_ = true;
     ask_timer_.cancel();
   }
-  /// This worker gives up, or passes on that another one has.
+  /// This worker gives up, or passes on that another has.
   void tell_others(const Error& error) {
     if (const auto& aborted = context_.agreement.aborted()) return pass_on(*aborted);
     const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
@@ -525,8 +525,8 @@ class StartupConnecting {
 /// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
 /// peers would be missing until the start-up times out.
 inline void provide_descriptors(int rank, int world, std::size_t data_connections) {
-  const std::size_t partners = count_data_partners(world);
-  const bool meets_rank_0 = rank != 0 && !are_control_partners(0, rank, world);
+  const std::size_t partners = partners_of(rank, world).size();
+  const bool meets_rank_0 = rank != 0 && !are_partners(0, rank, world);
   const std::size_t peers =
       rank == 0 ? static_cast<std::size_t>(world) - 1 : partners + (meets_rank_0 ? 1 : 0);
   constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
@@ -581,7 +581,7 @@ class TcpStartup {
       TcpLinks& links = result.emplace_back(context_.io);
       links.checksum = context_.options.checksum;
       if (place.control() == nullptr) continue;
-      if (!are_control_partners(context_.rank(), other, context_.world())) {
+      if (!are_partners(context_.rank(), other, context_.world())) {
         retired_.add(std::move(place.control()->socket));
         continue;
       }

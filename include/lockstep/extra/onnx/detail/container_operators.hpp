@@ -33,7 +33,9 @@
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -297,16 +299,72 @@ inline std::string onnx_rotary(OnnxGraph& graph, const OnnxAttention& size, cons
                                  graph.floats("sines", rows, sines)})});
 }
 
+inline std::string onnx_sequence(OnnxGraph& graph, const OnnxGraph::Value& sequence) {
+  graph.value() = sequence;
+  graph.lay_out(false);
+  return graph.value().name;
+}
+
+/// What each query sees of the values, [batch x heads x queries x value_dim], by the scores.
+inline std::string onnx_seen(OnnxGraph& graph, const OnnxAttention& size, std::string scores,
+                             const std::string& values, const std::string& query_mask,
+                             const std::string& value_mask) {
+  const std::string visible = onnx_visible_keys(graph, size, value_mask);
+  if (!visible.empty())
+    scores =
+        graph.node("Add", {scores, graph.node("Mul", {graph.node("Sub", {visible, graph.number(1)}),
+                                                      graph.number(1e9)})});
+  std::string weights =
+      graph.node("Softmax", {scores}, {{"axis", {-1}, 0, OnnxAttribute::Kind::one_int}});
+  // A query that is masked, or whose keys all are, sees none.
+  if (!value_mask.empty()) weights = graph.node("Mul", {weights, visible});
+  if (!query_mask.empty())
+    weights = graph.node(
+        "Mul",
+        {weights, graph.reshaped(query_mask, {-1, 1, static_cast<std::int64_t>(size.queries), 1})});
+  return graph.node("MatMul", {weights, values});
+}
+
+/// Attention and AdditiveAttention.
+inline void onnx_plain_attention(OnnxGraph& graph, const OnnxAttention& size, AttentionScore score,
+                                 bool use_scale, const OnnxGraph::Value& queries,
+                                 const OnnxGraph::Value& values, const std::string& query_mask,
+                                 const std::string& value_mask) {
+  const auto width = static_cast<std::int64_t>(size.key_dim),
+             rows = static_cast<std::int64_t>(size.queries),
+             keys = static_cast<std::int64_t>(size.keys);
+  const std::string q = onnx_sequence(graph, queries), v = onnx_sequence(graph, values);
+  const std::string by_head = graph.reshaped(v, {-1, 1, keys, width});
+  const auto scaled = [&](const std::string& x) {
+    return use_scale ? graph.node("Mul", {x, graph.weight(graph.take(true))}) : x;
+  };
+  std::string scores;
+  if (score == AttentionScore::dot) {
+    scores = scaled(graph.node("MatMul", {graph.reshaped(q, {-1, 1, rows, width}),
+                                          graph.transposed(by_head, {0, 1, 3, 2})}));
+  } else {
+    const bool is_additive = score == AttentionScore::additive;
+    const std::string both = graph.node("Add", {graph.reshaped(q, {-1, 1, rows, 1, width}),
+                                                graph.reshaped(v, {-1, 1, 1, keys, width})});
+    const std::string fit = graph.node("Tanh", {is_additive ? both : scaled(both)});
+    const std::size_t column[] = {size.key_dim, 1};
+    const std::string sum = graph.node(
+        "MatMul", {is_additive ? scaled(fit) : fit,
+                   graph.floats("ones", column, std::vector<float>(size.key_dim, 1.0F))});
+    scores = graph.reshaped(sum, {-1, 1, rows, keys});
+    if (!is_additive) scores = graph.node("Mul", {scores, graph.weight(graph.take(true))});
+  }
+  graph.value() = {
+      .name = graph.reshaped(onnx_seen(graph, size, scores, by_head, query_mask, value_mask),
+                             {-1, rows, width}),
+      .rank = 2};
+}
+
 inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
                            const OnnxGraph::Value& queries, const OnnxGraph::Value& values,
                            const std::string& query_mask, const std::string& value_mask) {
   const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
-  graph.value() = queries;
-  graph.lay_out(false);
-  const std::string q = graph.value().name;
-  graph.value() = values;
-  graph.lay_out(false);
-  const std::string v = graph.value().name;
+  const std::string q = onnx_sequence(graph, queries), v = onnx_sequence(graph, values);
   /// [batch x positions x heads * features], with an axis for the heads
   const auto heads = [&](std::string x, std::size_t count, std::size_t positions,
                          std::size_t features, std::vector<std::int64_t> order) {
@@ -340,21 +398,10 @@ inline void onnx_attention(OnnxGraph& graph, const OnnxAttention& size,
     scores = graph.node("MatMul", {turned_query, graph.transposed(turned(key, size.key_value_heads),
                                                                   {0, 1, 3, 2})});
   }
-  const std::string visible = onnx_visible_keys(graph, size, value_mask);
-  if (!visible.empty())
-    scores =
-        graph.node("Add", {scores, graph.node("Mul", {graph.node("Sub", {visible, graph.number(1)}),
-                                                      graph.number(1e9)})});
-  std::string weights =
-      graph.node("Softmax", {scores}, {{"axis", {-1}, 0, OnnxAttribute::Kind::one_int}});
-  // A query that is masked, or whose keys all are, sees none.
-  if (!value_mask.empty()) weights = graph.node("Mul", {weights, visible});
-  if (!query_mask.empty())
-    weights =
-        graph.node("Mul", {weights, graph.reshaped(query_mask, {-1, 1, as_int(size.queries), 1})});
-  const std::string seen = graph.node(
-      "MatMul",
-      {weights, heads(value, size.key_value_heads, size.keys, size.value_dim, {0, 2, 1, 3})});
+  const std::string seen =
+      onnx_seen(graph, size, scores,
+                heads(value, size.key_value_heads, size.keys, size.value_dim, {0, 2, 1, 3}),
+                query_mask, value_mask);
   const std::string joined =
       graph.reshaped(graph.transposed(seen, {0, 2, 1, 3}),
                      {-1, as_int(size.queries), as_int(size.heads * size.value_dim)});
@@ -537,6 +584,37 @@ struct OnnxOperator<Repeat<Times, L>> {
   }
 };
 
+/// The layer, with its kernel as inference has it.
+template <class L, SpectralNormalizationOptions Options>
+struct OnnxOperator<SpectralNormalization<L, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    ExportedArray& kernel = graph.next_trained();
+    std::vector<float> u = graph.take(false).values, v(kernel.values.size() / u.size());
+    const float sigma =
+        SpectralNorm<float>{v.size(), u.size(), kernel.values.data(), u.data(), v.data()}.value();
+    if (sigma > 0)
+      for (float& value : kernel.values) value /= sigma;
+    OnnxOperator<L>::template write<In>(graph);
+  }
+};
+
+template <class L>
+struct OnnxOperator<TimeDistributed<L>> {
+  /// (The steps go on as a batch of samples.)
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    using Steps = StepsOf<In>;
+    const std::string mask = graph.mask();
+    graph.set_mask({});
+    graph.to_tokens(TokenOf<Steps>::extents);
+    graph.to_sequences(TokenOf<Steps>::extents);
+    write_layer<TokenOf<Steps>, L>(graph);
+    graph.keep_tokens();
+    graph.set_mask(mask);
+  }
+};
+
 /// A layer beside others.
 template <class In, class Branch>
 void write_branch(OnnxGraph& graph, OnnxBranches& branches) {
@@ -553,6 +631,12 @@ void merge_branches(OnnxBranches& branches, std::size_t count) {
     branches.merge("Add", 1.0 / static_cast<double>(count));
   else if constexpr (std::is_same_v<Merge, Multiply>)
     branches.merge("Mul", 1);
+  else if constexpr (std::is_same_v<Merge, Subtract>)
+    branches.merge("Sub", 1);
+  else if constexpr (std::is_same_v<Merge, Maximum>)
+    branches.merge("Max", 1);
+  else if constexpr (std::is_same_v<Merge, Minimum>)
+    branches.merge("Min", 1);
   else if constexpr (std::is_same_v<Merge, Concatenate>)
     branches.merge("Concat", 1);
   else
@@ -683,6 +767,24 @@ struct OnnxModel<Sequential<Layers...>> {
   }
 };
 
+/// Writes both branches, and then what looks from one at the other:
+/// attend(queries, values, query_mask, value_mask).
+template <class In, class QueryBranch, class ValueBranch, class Attend>
+void onnx_look(OnnxGraph& graph, const Attend& attend) {
+  const OnnxGraph::Value input = graph.value();
+  const std::string mask = graph.mask();
+  write_layer<In, QueryBranch>(graph);
+  graph.to_sequences(OutputShape<QueryBranch, In>::Type::extents);
+  const OnnxGraph::Value queries = graph.value();
+  const std::string query_mask = graph.mask();
+  graph.set_value(input);
+  graph.set_mask(mask);
+  write_layer<In, ValueBranch>(graph);
+  graph.to_sequences(OutputShape<ValueBranch, In>::Type::extents);
+  const OnnxGraph::Value values = graph.value();
+  attend(queries, values, query_mask, graph.mask());
+  graph.set_mask(query_mask);
+}
 template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
           MultiHeadAttentionOptions Options>
 struct OnnxOperator<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Options>> {
@@ -690,22 +792,32 @@ struct OnnxOperator<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Opti
   static void write(OnnxGraph& graph) {
     using Queries = typename OutputShape<QueryBranch, In>::Type;
     using Values = typename OutputShape<ValueBranch, In>::Type;
-    const OnnxGraph::Value input = graph.value();
-    const std::string mask = graph.mask();
-    write_layer<In, QueryBranch>(graph);
-    graph.to_sequences(Queries::extents);
-    const OnnxGraph::Value queries = graph.value();
-    const std::string query_mask = graph.mask();
-    graph.set_value(input);
-    graph.set_mask(mask);
-    write_layer<In, ValueBranch>(graph);
-    graph.to_sequences(Values::extents);
-    const OnnxGraph::Value values = graph.value();
-    onnx_attention(graph, onnx_attention_size<Heads, KeyDim, Options, Queries, Values>(), queries,
-                   values, query_mask, graph.mask());
-    graph.set_mask(query_mask);
+    onnx_look<In, QueryBranch, ValueBranch>(graph, [&](const auto&... of_branches) {
+      onnx_attention(graph, onnx_attention_size<Heads, KeyDim, Options, Queries, Values>(),
+                     of_branches...);
+    });
   }
 };
+template <PlainLookOptions Options, class QueryBranch, class ValueBranch>
+struct OnnxPlainAttention {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    using Queries = typename OutputShape<QueryBranch, In>::Type;
+    using Values = typename OutputShape<ValueBranch, In>::Type;
+    constexpr std::size_t width = Queries::Token::size;
+    constexpr MultiHeadAttentionOptions options{.use_causal_mask = Options.causal};
+    onnx_look<In, QueryBranch, ValueBranch>(graph, [&](const auto&... of_branches) {
+      onnx_plain_attention(graph, onnx_attention_size<1, width, options, Queries, Values>(),
+                           Options.score, Options.use_scale, of_branches...);
+    });
+  }
+};
+template <class QueryBranch, class ValueBranch, AttentionOptions Options>
+struct OnnxOperator<Attention<QueryBranch, ValueBranch, Options>>
+    : OnnxPlainAttention<look_options(Options), QueryBranch, ValueBranch> {};
+template <class QueryBranch, class ValueBranch, AdditiveAttentionOptions Options>
+struct OnnxOperator<AdditiveAttention<QueryBranch, ValueBranch, Options>>
+    : OnnxPlainAttention<look_options(Options), QueryBranch, ValueBranch> {};
 
 template <class EmbeddingLayer, class... Layers>
 struct OnnxOperator<TiedHead<EmbeddingLayer, Layers...>> {

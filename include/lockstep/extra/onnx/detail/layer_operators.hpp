@@ -21,7 +21,9 @@
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
+#include "lockstep/layers/conv3d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/discretization.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/margins.hpp"
@@ -29,6 +31,7 @@
 #include "lockstep/layers/normalization.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/pooling1d.hpp"
+#include "lockstep/layers/pooling3d.hpp"
 #include "lockstep/layers/rescaling.hpp"
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/layers/up_sampling.hpp"
@@ -112,6 +115,15 @@ struct OnnxOperator<Rescaling<Scale, Offset>> {
   }
 };
 
+void onnx_bins(OnnxGraph& graph, std::span<const double> boundaries);
+template <Bins Boundaries>
+struct OnnxOperator<Discretization<Boundaries>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_bins(graph, Boundaries.value);
+  }
+};
+
 void onnx_batch_normalization(OnnxGraph& graph, std::size_t channels, bool scale, bool center,
                               double epsilon);
 void onnx_layer_normalization(OnnxGraph& graph, std::size_t channels, bool scale, bool center,
@@ -124,6 +136,17 @@ void onnx_group_normalization(OnnxGraph& graph, std::span<const std::size_t> sam
                               std::size_t groups, bool scale, bool center, double epsilon);
 /// (x - mean) / deviation of the two variables of Normalization, or the reverse.
 void onnx_normalization(OnnxGraph& graph, bool invert);
+
+/// As many as there are, less one for each boundary that is above.
+inline void onnx_bins(OnnxGraph& graph, std::span<const double> boundaries) {
+  std::string bin = graph.number(static_cast<double>(boundaries.size()));
+  for (const double boundary : boundaries)
+    bin = graph.node(
+        "Sub",
+        {bin, graph.node("Cast", {graph.node("Less", {graph.value().name, graph.number(boundary)})},
+                         {onnx_int("to", onnx::type_float)})});
+  graph.value().name = bin;
+}
 
 inline void onnx_batch_normalization(OnnxGraph& graph, std::size_t channels, bool scale,
                                      bool center, double epsilon) {
@@ -293,15 +316,16 @@ struct OnnxOperator<Reshape<Extents...>> {
   }
 };
 
-/// A window over images, height and width of everything; or over a sequence, where the first number
-/// counts.
+/// A window over volumes, depth, height and width of everything; over images, height and width; or
+/// over a sequence, where the first number counts.
 struct OnnxWindow {
-  std::size_t rank;  ///< 2 or 1
-  std::size_t kernel[2];
-  std::size_t stride[2];
-  std::size_t dilation[2];
-  std::size_t begin[2];  ///< padding above and left
-  std::size_t end[2];    ///< below and right
+  using Numbers = std::array<std::size_t, 3>;
+  std::size_t rank;  ///< 3, 2 or 1
+  Numbers kernel;
+  Numbers stride;
+  Numbers dilation;
+  Numbers begin;  ///< padding in front, above and left
+  Numbers end;    ///< behind, below and right
 };
 
 /// `is_depthwise`: the filters are separate for each channel, whatever `groups` says.
@@ -314,13 +338,10 @@ void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWindow& window,
 void onnx_pool(OnnxGraph& graph, std::string_view op, const OnnxWindow& window);
 void onnx_global_pool(OnnxGraph& graph, std::string_view op);
 
-/// Of height and width, or of the one extent of a sequence.
+/// Of the extents that count.
 inline std::vector<std::int64_t> onnx_ints(const OnnxWindow& window,
-                                           const std::size_t (&numbers)[2]) {
-  std::vector<std::int64_t> ints;
-  for (std::size_t i = 0; i < window.rank; ++i)
-    ints.push_back(static_cast<std::int64_t>(numbers[i]));
-  return ints;
+                                           const OnnxWindow::Numbers& numbers) {
+  return {numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(window.rank)};
 }
 
 inline std::vector<std::int64_t> onnx_pads(const OnnxWindow& window) {
@@ -334,11 +355,11 @@ inline void onnx_convolution(OnnxGraph& graph, const OnnxWindow& window, std::si
   graph.lay_out(true);
   // [height x width x channels x filters] becomes [filters x channels x height x width]; a
   // depthwise kernel becomes [channels * filters x 1 x height x width]. A kernel over a sequence
-  // has one extent in place of height and width.
+  // has one extent in place of height and width, and one over volumes three.
   const ExportedArray& kernel = graph.take(true);
   const std::size_t rank = window.rank, channels = kernel.shape[rank],
                     filters = kernel.shape[rank + 1],
-                    pixels = rank == 1 ? kernel.shape[0] : kernel.shape[0] * kernel.shape[1];
+                    pixels = kernel.values.size() / (channels * filters);
   ExportedArray turned{
       .name = kernel.name,
       .shape = {is_depthwise ? channels * filters : filters, is_depthwise ? 1 : channels},
@@ -353,12 +374,12 @@ inline void onnx_convolution(OnnxGraph& graph, const OnnxWindow& window, std::si
       }
   std::vector<std::string> inputs = {graph.value().name, graph.weight(turned)};
   if (use_bias) inputs.push_back(graph.weight(graph.take(true)));
-  const auto both = [&](const std::size_t(&numbers)[2]) { return onnx_ints(window, numbers); };
+  const auto all = [&](const OnnxWindow::Numbers& numbers) { return onnx_ints(window, numbers); };
   const auto group = static_cast<std::int64_t>(is_depthwise ? channels : groups);
   graph.value().name = graph.node("Conv", inputs,
-                                  {{"kernel_shape", both(window.kernel)},
-                                   {"strides", both(window.stride)},
-                                   {"dilations", both(window.dilation)},
+                                  {{"kernel_shape", all(window.kernel)},
+                                   {"strides", all(window.stride)},
+                                   {"dilations", all(window.dilation)},
                                    {"pads", onnx_pads(window)},
                                    {"group", {group}, 0, OnnxAttribute::Kind::one_int}});
 }
@@ -472,28 +493,57 @@ inline void onnx_masked_mean(OnnxGraph& graph, std::size_t positions) {
   graph.value() = {.name = graph.node("Div", {sum, count}), .rank = 1};
 }
 
-/// The window of a layer over images of shape In.
-template <class In>
-constexpr OnnxWindow onnx_window(Extent2D kernel, Extent2D stride, Extent2D dilation,
-                                 Padding padding) {
-  const Extent2D covered = dilated(kernel, dilation);
-  OnnxWindow window{2,
-                    {kernel.height, kernel.width},
-                    {stride.height, stride.width},
-                    {dilation.height, dilation.width},
-                    {},
-                    {}};
-  const std::size_t extents[] = {covered.height, covered.width};
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::size_t outputs =
-        window_outputs(In::extents[i], extents[i], window.stride[i], padding);
-    const std::size_t needed = (outputs - 1) * window.stride[i] + extents[i];
-    window.begin[i] = window_padding(In::extents[i], extents[i], window.stride[i], padding);
-    const std::size_t there = In::extents[i] + window.begin[i];
+/// The window of a layer over samples of these extents.
+constexpr OnnxWindow onnx_window_over(std::span<const std::size_t> extents, OnnxWindow window,
+                                      Padding padding) {
+  window.rank = extents.size();
+  for (std::size_t i = 0; i < window.rank; ++i) {
+    const std::size_t covered = (window.kernel[i] - 1) * window.dilation[i] + 1;
+    const std::size_t outputs = window_outputs(extents[i], covered, window.stride[i], padding);
+    const std::size_t needed = (outputs - 1) * window.stride[i] + covered;
+    window.begin[i] = window_padding(extents[i], covered, window.stride[i], padding);
+    const std::size_t there = extents[i] + window.begin[i];
     window.end[i] = needed > there ? needed - there : 0;
   }
   return window;
 }
+/// Over images of shape In.
+template <class In>
+constexpr OnnxWindow onnx_window(Extent2D kernel, Extent2D stride, Extent2D dilation,
+                                 Padding padding) {
+  return onnx_window_over(std::span(In::extents).template first<2>(),
+                          {2,
+                           {kernel.height, kernel.width},
+                           {stride.height, stride.width},
+                           {dilation.height, dilation.width},
+                           {},
+                           {}},
+                          padding);
+}
+/// Over volumes.
+template <class In>
+constexpr OnnxWindow onnx_window(Extent3D kernel, Extent3D stride, Extent3D dilation,
+                                 Padding padding) {
+  return onnx_window_over(std::span(In::extents).template first<3>(),
+                          {3,
+                           {kernel.depth, kernel.height, kernel.width},
+                           {stride.depth, stride.height, stride.width},
+                           {dilation.depth, dilation.height, dilation.width},
+                           {},
+                           {}},
+                          padding);
+}
+
+template <std::size_t Filters, Extent3D Kernel, class A, Conv3DOptions Options>
+struct OnnxOperator<Conv3D<Filters, Kernel, A, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_convolution(
+        graph, onnx_window<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding),
+        Options.groups, Options.use_bias, false);
+    write_activation<A>(graph);
+  }
+};
 
 template <std::size_t Filters, Extent2D Kernel, class A, Conv2DOptions Options>
 struct OnnxOperator<Conv2D<Filters, Kernel, A, Options>> {
@@ -547,16 +597,66 @@ template <Extent2D Pool, PoolingOptions Options>
 struct OnnxOperator<MaxPooling2D<Pool, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    onnx_pool(graph, "MaxPool",
-              onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), 1, Options.padding));
+    onnx_pool(
+        graph, "MaxPool",
+        onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), Extent2D(1), Options.padding));
   }
 };
 template <Extent2D Pool, PoolingOptions Options>
 struct OnnxOperator<AveragePooling2D<Pool, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    onnx_pool(graph, "AveragePool",
-              onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), 1, Options.padding));
+    onnx_pool(
+        graph, "AveragePool",
+        onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), Extent2D(1), Options.padding));
+  }
+};
+template <Extent3D Pool, Pooling3DOptions Options>
+struct OnnxOperator<MaxPooling3D<Pool, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_pool(
+        graph, "MaxPool",
+        onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), Extent3D(1), Options.padding));
+  }
+};
+template <Extent3D Pool, Pooling3DOptions Options>
+struct OnnxOperator<AveragePooling3D<Pool, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_pool(
+        graph, "AveragePool",
+        onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), Extent3D(1), Options.padding));
+  }
+};
+template <>
+struct OnnxOperator<GlobalAveragePooling3D> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_global_pool(graph, "GlobalAveragePool");
+  }
+};
+template <>
+struct OnnxOperator<GlobalMaxPooling3D> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_global_pool(graph, "GlobalMaxPool");
+  }
+};
+template <Extent3D Size>
+struct OnnxOperator<UpSampling3D<Size>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::array<std::size_t, 3> factors{Size.depth, Size.height, Size.width};
+    onnx_up_sampling(graph, factors, false);
+  }
+};
+template <Margins3D Margins>
+struct OnnxOperator<ZeroPadding3D<Margins>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_pad(graph, std::array{Margins.front, Margins.plane.top, Margins.plane.left},
+             std::array{Margins.back, Margins.plane.bottom, Margins.plane.right});
   }
 };
 template <>
@@ -578,7 +678,8 @@ template <Margins2D Margins>
 struct OnnxOperator<ZeroPadding2D<Margins>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    onnx_pad(graph, Margins.top, Margins.bottom, Margins.left, Margins.right);
+    onnx_pad(graph, std::array{Margins.top, Margins.left},
+             std::array{Margins.bottom, Margins.right});
   }
 };
 
@@ -644,12 +745,8 @@ struct OnnxOperator<Masking<Value>> {
 template <class In>
 constexpr OnnxWindow onnx_window1d(std::size_t kernel, std::size_t stride, std::size_t dilation,
                                    Padding padding) {
-  const std::size_t covered = (kernel - 1) * dilation + 1, positions = positions_of<In>;
-  const std::size_t begin = window_padding(positions, covered, stride, padding);
-  const std::size_t needed =
-      (window_outputs(positions, covered, stride, padding) - 1) * stride + covered;
-  const std::size_t there = positions + begin;
-  return {1, {kernel}, {stride}, {dilation}, {begin}, {needed > there ? needed - there : 0}};
+  constexpr std::array<std::size_t, 1> extents{positions_of<In>};
+  return onnx_window_over(extents, {1, {kernel}, {stride}, {dilation}, {}, {}}, padding);
 }
 
 template <std::size_t Filters, std::size_t Kernel, class A, Conv1DOptions Options>

@@ -36,7 +36,9 @@ struct PsPlace {
   std::vector<std::string> addresses{};  ///< of the workers
 
   /// On stderr, with the server's name.
-  void say(std::string_view text, LogLevel level = LogLevel::info) const;
+  void say(std::string_view text, LogLevel level = LogLevel::info) const {
+    log_line(name() + std::string(text), level);
+  }
   /// "parameter server 1 (b:2223): ", with which its lines begin.
   [[nodiscard]] std::string name() const {
     return concat({"parameter server ", index, " (", address, "): "});
@@ -92,19 +94,98 @@ class PsMembers {
   /// Gives the rank to the process of the claim, and ends the connection that had it before. Two
   /// processes with one rank would take it from each other without end: the one that has lost it is
   /// refused while the other is there.
-  [[nodiscard]] PsMember& take_place(Lock& lock, PsConnection& connection, const PsClaim& claim);
+  [[nodiscard]] PsMember& take_place(Lock& lock, PsConnection& connection, const PsClaim& claim) {
+    PsMember& member = list[static_cast<std::size_t>(claim.rank)];
+    const bool is_other = member.process != claim.process;
+    if (member.connection != nullptr && is_other && member.former_process == claim.process) {
+      lock.unlock();
+      refuse_worker(connection, place_was_taken(claim.rank), ExitCode::usage);
+    }
+    if (member.connection != nullptr && is_other) place_.say(takes_place(claim.rank));
+    // The former process of this rank, or its former connection, whose end was not noticed.
+    while (member.connection != nullptr) {
+      if (is_stopping) throw ConnectionLost("the server ends");
+      member.connection->shut_down();
+      changed.wait_for(lock, std::chrono::milliseconds(100));
+    }
+    if (is_stopping) throw ConnectionLost("the server ends");
+    member.connection = &connection;
+    last_progress = Clock::now();
+    if (member.process != claim.process) {
+      member.former_process = std::exchange(member.process, claim.process);
+      member.last_step = 0;
+      member.has_finished = member.has_left = false;
+    }
+    return member;
+  }
   /// The member is in the fit from now on.
-  void join(PsMember& member);
+  void join(PsMember& member) {
+    if (member.is_training) return;
+    member.clock = slowest();
+    member.is_training = member.has_joined = true;
+    member.has_finished = false;
+    changed.notify_all();
+  }
   /// The steps of the slowest worker in the fit.
-  [[nodiscard]] std::int64_t slowest() const;
+  [[nodiscard]] std::int64_t slowest() const {
+    std::int64_t clock = std::numeric_limits<std::int64_t>::max();
+    for (const PsMember& member : list)
+      if (member.is_training) clock = std::min(clock, member.clock);
+    return clock == std::numeric_limits<std::int64_t>::max() ? 0 : clock;
+  }
   /// Whether all ranks have begun the fit, or have had the time to.
-  [[nodiscard]] bool all_have_come() const;
+  [[nodiscard]] bool all_have_come() const {
+    return Clock::now() - fit_began > options_.startup_timeout ||
+           std::ranges::all_of(list, [](const PsMember& member) { return member.has_joined; });
+  }
   /// Waits, under the lock, and tells the worker so. Throws ConnectionLost when it has gone.
-  void wait(Lock& lock, PsConnection& connection, PsMember& member, FunctionRef<bool()> is_over);
+  void wait(Lock& lock, PsConnection& connection, PsMember& member, FunctionRef<bool()> is_over) {
+    struct Waiting {
+      bool& flag;
+      ~Waiting() { flag = false; }
+    };
+    struct Relock {
+      Lock& lock;
+      ~Relock() { lock.lock(); }
+    };
+    constexpr auto interval = std::chrono::seconds(1);
+    auto next = Clock::now() + interval;
+    while (!is_over()) {
+      if (is_stopping) throw ConnectionLost("the server ends");
+      member.is_waiting = true;
+      const Waiting waiting{member.is_waiting};
+      changed.wait_until(lock, next);
+      if (Clock::now() < next || is_over()) continue;
+      next = Clock::now() + interval;
+      const std::string text = laggards();
+      lock.unlock();
+      const Relock relock{lock};
+      if (connection.has_ended()) throw ConnectionLost(closed_the_connection);
+      connection.send(PsMessage::waiting, text);
+    }
+  }
   /// Tells this server's launcher, if it has one, that the worker hangs.
-  void accuse(const PsMember& member, std::string_view why) const;
+  void accuse(const PsMember& member, std::string_view why) const {
+    const auto rank = static_cast<std::size_t>(rank_of(member));
+    if (rank < place_.addresses.size())
+      note_failure({.address = place_.addresses[rank], .reason = std::string(why)});
+  }
   /// Leaves out a worker that lives, but makes no step while others wait.
-  void forget_laggards();
+  void forget_laggards() {
+    const auto is_waiting = [](const PsMember& member) { return member.is_waiting; };
+    const auto now = Clock::now();
+    if (std::ranges::none_of(list, is_waiting)) last_progress = now;
+    if (now - last_progress <= options_.progress_limit()) return;
+    last_progress = now;
+    for (PsMember& member : list) {
+      const bool is_awaited = !member.is_waiting && (member.is_training || member.pulls);
+      if (!is_awaited || member.connection == nullptr) continue;
+      const std::string why = made_no_step(options_.progress_limit());
+      place_.say(concat({"worker ", rank_of(member), " ", why, is_left_out}));
+      accuse(member, why);
+      member.connection->shut_down();
+    }
+  }
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -114,127 +195,27 @@ class PsMembers {
   Clock::time_point fit_began = Clock::now();
 
  private:
-  [[nodiscard]] std::string laggards() const;
+  [[nodiscard]] std::string laggards() const {
+    std::string text;
+    for (const PsMember& member : list) {
+      if (member.is_waiting || (member.has_finished && !member.pulls)) continue;
+      const char* const how = member.connection == nullptr ? " (not connected)"
+                              : member.is_training         ? ""
+                              : member.pulls               ? " (has not taken the result yet)"
+                                                           : " (has not begun)";
+      text += concat({text.empty() ? "worker " : ", ", rank_of(member), how});
+    }
+    return text;
+  }
 
   const PsPlace& place_;
   const ParameterServerOptions& options_;
 };
 
-inline void PsPlace::say(std::string_view text, LogLevel level) const {
-  log_line(name() + std::string(text), level);
-}
-
 inline void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code) {
   connection.send(PsMessage::refusal, {std::as_bytes(std::span(why))},
                   static_cast<std::uint64_t>(code));
   throw WorkerRefused(std::string(why));
-}
-
-inline PsMember& PsMembers::take_place(Lock& lock, PsConnection& connection, const PsClaim& claim) {
-  PsMember& member = list[static_cast<std::size_t>(claim.rank)];
-  const bool is_other = member.process != claim.process;
-  if (member.connection != nullptr && is_other && member.former_process == claim.process) {
-    lock.unlock();
-    refuse_worker(connection, place_was_taken(claim.rank), ExitCode::usage);
-  }
-  if (member.connection != nullptr && is_other) place_.say(takes_place(claim.rank));
-  // The former process of this rank, or its former connection, whose end was not noticed.
-  while (member.connection != nullptr) {
-    if (is_stopping) throw ConnectionLost("the server ends");
-    member.connection->shut_down();
-    changed.wait_for(lock, std::chrono::milliseconds(100));
-  }
-  if (is_stopping) throw ConnectionLost("the server ends");
-  member.connection = &connection;
-  last_progress = Clock::now();
-  if (member.process != claim.process) {
-    member.former_process = std::exchange(member.process, claim.process);
-    member.last_step = 0;
-    member.has_finished = member.has_left = false;
-  }
-  return member;
-}
-
-inline void PsMembers::join(PsMember& member) {
-  if (member.is_training) return;
-  member.clock = slowest();
-  member.is_training = member.has_joined = true;
-  member.has_finished = false;
-  changed.notify_all();
-}
-
-inline std::int64_t PsMembers::slowest() const {
-  std::int64_t clock = std::numeric_limits<std::int64_t>::max();
-  for (const PsMember& member : list)
-    if (member.is_training) clock = std::min(clock, member.clock);
-  return clock == std::numeric_limits<std::int64_t>::max() ? 0 : clock;
-}
-
-inline bool PsMembers::all_have_come() const {
-  return Clock::now() - fit_began > options_.startup_timeout ||
-         std::ranges::all_of(list, [](const PsMember& member) { return member.has_joined; });
-}
-
-inline void PsMembers::wait(Lock& lock, PsConnection& connection, PsMember& member,
-                            FunctionRef<bool()> is_over) {
-  struct Waiting {
-    bool& flag;
-    ~Waiting() { flag = false; }
-  };
-  struct Relock {
-    Lock& lock;
-    ~Relock() { lock.lock(); }
-  };
-  constexpr auto interval = std::chrono::seconds(1);
-  auto next = Clock::now() + interval;
-  while (!is_over()) {
-    if (is_stopping) throw ConnectionLost("the server ends");
-    member.is_waiting = true;
-    const Waiting waiting{member.is_waiting};
-    changed.wait_until(lock, next);
-    if (Clock::now() < next || is_over()) continue;
-    next = Clock::now() + interval;
-    const std::string text = laggards();
-    lock.unlock();
-    const Relock relock{lock};
-    if (connection.has_ended()) throw ConnectionLost(closed_the_connection);
-    connection.send(PsMessage::waiting, text);
-  }
-}
-
-inline std::string PsMembers::laggards() const {
-  std::string text;
-  for (const PsMember& member : list) {
-    if (member.is_waiting || (member.has_finished && !member.pulls)) continue;
-    const char* const how = member.connection == nullptr ? " (not connected)"
-                            : member.is_training         ? ""
-                            : member.pulls               ? " (has not taken the result yet)"
-                                                         : " (has not begun)";
-    text += concat({text.empty() ? "worker " : ", ", rank_of(member), how});
-  }
-  return text;
-}
-
-inline void PsMembers::accuse(const PsMember& member, std::string_view why) const {
-  const auto rank = static_cast<std::size_t>(rank_of(member));
-  if (rank < place_.addresses.size())
-    note_failure({.address = place_.addresses[rank], .reason = std::string(why)});
-}
-
-inline void PsMembers::forget_laggards() {
-  const auto is_waiting = [](const PsMember& member) { return member.is_waiting; };
-  const auto now = Clock::now();
-  if (std::ranges::none_of(list, is_waiting)) last_progress = now;
-  if (now - last_progress <= options_.progress_limit()) return;
-  last_progress = now;
-  for (PsMember& member : list) {
-    const bool is_awaited = !member.is_waiting && (member.is_training || member.pulls);
-    if (!is_awaited || member.connection == nullptr) continue;
-    const std::string why = made_no_step(options_.progress_limit());
-    place_.say(concat({"worker ", rank_of(member), " ", why, is_left_out}));
-    accuse(member, why);
-    member.connection->shut_down();
-  }
 }
 
 }}}  // namespace lockstep::detail
