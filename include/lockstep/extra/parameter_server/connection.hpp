@@ -185,9 +185,7 @@ class PsConnection {
   /// A thread that waits in another call finds the connection lost.
   void shut_down() const noexcept { ::shutdown(socket_.socket.get(), SHUT_RDWR); }
   /// Whether the other side has closed its end. (What it has sent before may still be there.)
-  [[nodiscard]] bool has_ended() const noexcept {
-    return is_closed_by_peer(socket_.socket.get());
-  }
+  [[nodiscard]] bool has_ended() const noexcept { return is_closed_by_peer(socket_.socket.get()); }
 
   void send(PsMessage kind, Parts parts, std::uint64_t number = 0) {
     std::uint64_t size = 0;
