@@ -577,31 +577,31 @@ TEST_CASE("formation: a proposal that was withdrawn is forgotten, also by one th
   slot.propose(next);
   REQUIRE(formation.memory().knows(next));
   slot.now += Formation::silence + 1ms;
-  formation.advance(slot.now);  // the host is lost, and may have told others to connect
+  formation.advance(slot.now);  // the proposer is lost, and may have told others to connect
   CHECK(formation.memory().knows(next));
   formation.hear_called(0, {.kind = FormationMessage::Kind::withdraw, .world = next}, slot.now);
   CHECK_FALSE(formation.memory().knows(next));
   CHECK(formation.memory().knows(slot.world));
 }
 
-TEST_CASE("formation: a host says again that it has withdrawn what a guest still claims") {
+TEST_CASE("formation: a proposer says again that it has withdrawn what a guest still claims") {
   using Kind = FormationMessage::Kind;
-  Formation host({.slot = 0, .slots = 2, .min_workers = 1}, 1);
+  Formation proposer({.slot = 0, .slots = 2, .min_workers = 1}, 1);
   const Formation::Time now{};
-  host.begin("a:1", now);
+  proposer.begin("a:1", now);
   FormationMessage claim{
       .kind = Kind::claim, .slot = 1, .slots = 2, .min_workers = 1, .version = 1, .address = "b:1"};
-  host.hear_guest(1, claim, now);  // all are there: it proposes at once
-  const auto proposed = said(host);
+  proposer.hear_guest(1, claim, now);  // all are there: it proposes at once
+  const auto proposed = said(proposer);
   REQUIRE(proposed.back().kind == Kind::propose);
   const World world = proposed.back().world;
-  host.lose_guest(1, now);
-  (void)said(host);  // not delivered
+  proposer.lose_guest(1, now);
+  (void)said(proposer);  // not delivered
   claim.version = 2;
   claim.memory.agreed = {world};
-  host.hear_guest(1, claim, now);
+  proposer.hear_guest(1, claim, now);
   bool says_again = false;
-  for (const auto& message : said(host))
+  for (const auto& message : said(proposer))
     says_again |= message.kind == Kind::withdraw && message.world.is_same(world);
   CHECK(says_again);
 }
