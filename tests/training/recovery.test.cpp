@@ -1,5 +1,7 @@
 // A run that was interrupted and resumed, or has lost workers on its way, ends with the bits of a
 // run that was not.
+//
+// (One file of more than 800 lines: all cases train the same small programs and compare bits.)
 #include <doctest/doctest.h>
 
 #include <algorithm>

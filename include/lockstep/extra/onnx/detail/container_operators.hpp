@@ -1,4 +1,7 @@
 // Recurrence, attention and containers as operators of ONNX.
+//
+// (One file of more than 800 lines: an entry for each layer, all of them one table, and they share
+// masks, states and projections.)
 #pragma once
 
 #include <cmath>

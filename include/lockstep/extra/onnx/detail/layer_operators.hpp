@@ -1,4 +1,6 @@
 // Layers as operators of ONNX: those without windows, then convolution, pooling and their kin.
+//
+// (One file of more than 800 lines: an entry for each layer, all of them one table.)
 #pragma once
 
 #include <algorithm>
