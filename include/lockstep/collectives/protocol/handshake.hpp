@@ -34,7 +34,7 @@ inline constexpr char first_of_alert = 21, first_of_handshake = 22;
 /// of 0: it tells nothing about the cluster.
 struct Hello {
   static constexpr std::string_view magic = "LOCKSTEP";
-  static constexpr std::uint32_t this_version = 7;
+  static constexpr std::uint32_t this_version = 1;
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 

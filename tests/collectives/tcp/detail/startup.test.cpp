@@ -700,7 +700,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     bool is_told = true;
     SUBCASE("another version") {
       hello.version = 9;
-      what = "has protocol version 9, this worker has 7";
+      what = "has protocol version 9, this worker has 1";
       is_told = false;
     }
     SUBCASE("another list of addresses") {
