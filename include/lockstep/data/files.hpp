@@ -47,7 +47,7 @@ struct FileShapes {
 /// Throws DataError when the second file's differ from the first's.
 void check_same_shapes(const FileShapes& first, const FileShapes& next);
 
-/// Which samples are in which file of a list, of which each worker may have some files.
+/// Maps samples to the files of a list; each worker may have some of the files.
 ///
 /// The global number of a sample is its row, with the number of the file above bit 40.
 class FileRows {

@@ -20,7 +20,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
-/// v = p[0 ... count - 1], and whatever follows as far as that lies before `end`.
+/// v = p[0 ... count - 1], and perhaps elements that follow before `end`.
 template <class T, class V>
 LOCKSTEP_KERNEL void load_inside(V& v, const T* p, std::size_t count, const T* end) {
   if (static_cast<std::size_t>(end - p) >= sizeof(V) / sizeof(T)) [[likely]]

@@ -318,7 +318,7 @@ struct RecurrentGradients {
   T* scratch = nullptr;  ///< delta_products_scratch(gates * units)
 };
 
-/// Those of one whose gates all see the state before: LSTM, SimpleRNN.
+/// The gradients of a recurrence whose gates all see the state before: LSTM, SimpleRNN.
 template <class T>
 void recurrent_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to) {
   const RecurrenceSize& s = r.size;

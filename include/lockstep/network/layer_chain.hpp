@@ -79,7 +79,7 @@ struct Chain<Position, In, Below, LayerList<All...>, Computed, L, A, Rest...> {
 template <class In, class... Layers>
 using ChainOf = Chain<0, In, void, LayerList<>, LayerList<>, Layers...>;
 
-/// Those of layers one after the other, `times` times. Without a gradient of the input, backward
+/// The Flop of layers one after the other, `times` times. Without a gradient of the input, backward
 /// ends at the first layer with variables.
 template <class... At>
 consteval Flop flop_in_a_row(LayerList<At...>, std::size_t times = 1) {

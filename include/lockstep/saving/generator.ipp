@@ -185,7 +185,7 @@ std::vector<std::vector<std::uint32_t>> TextWriter<T>::generate(
   if (room == any_length && options.max_new_tokens == 0)
     throw ConfigurationError("generate: texts of this model have any length: give .max_new_tokens");
   std::size_t longest = 1;
-  std::vector<std::vector<std::uint32_t>> texts;  // with the prompts, as far as these are used
+  std::vector<std::vector<std::uint32_t>> texts;  // each begins with its prompt
   std::vector<std::size_t> begins, limits;
   for (const std::span<const std::uint32_t> prompt : prompts) {
     if (prompt.empty())

@@ -223,7 +223,7 @@ class Formation {
   void works(Time now) {
     phase_ = Phase::at_work;
     memory_ = {.worked = world_};
-    // Processes that were heard and yet not taken in would be asked in vain again and again.
+    // Processes that were heard but not taken in would only be asked again and again.
     for (int slot = 0; slot < place_.slots; ++slot)
       if (guests_[index(slot)] && had_called_[index(slot)] != 0 && !world_.has(slot))
         muted_[index(slot)] = now + std::max(place_.wait, Milliseconds(10'000));
