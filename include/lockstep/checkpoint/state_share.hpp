@@ -29,13 +29,13 @@ struct ArraySlice {
 struct StateShare {
   TrainingState state{};             ///< an array for each slice; all else on the chief alone
   std::vector<ArraySlice> slices{};  ///< of state's arrays
-  /// Those of the whole state, without elements: parameters, state and slots.
+  /// The arrays of the whole state, without elements: parameters, state and slots.
   std::vector<SavedArray> parameters{}, untrained{}, slots{};
 };
 
 /// The part of a state's slots that a worker needs, where it does not need all.
 struct SlotRanges {
-  std::size_t arrays = 0;                     ///< so many, the first ones:
+  std::size_t arrays = 0;                     ///< how many, from the first one on
   std::vector<std::vector<ArraySlice>> of{};  ///< of array i, of[i % of.size()]; they ascend
   std::uint64_t bytes = 0;                    ///< of all arrays of the model; see size_limit
 };

@@ -385,7 +385,7 @@ struct Cutout {
 
 namespace detail {
 
-/// Of Beta(alpha, alpha).
+/// Draws from Beta(alpha, alpha).
 [[nodiscard]] double symmetric_beta(RandomStream& random, double alpha);
 
 /// A batch of pairs: each sample, a second one of the batch, and the key of their weight.

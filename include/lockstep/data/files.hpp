@@ -66,7 +66,7 @@ class FileRows {
 
   /// Adds the number of rows of the next file.
   void add(std::int64_t rows);
-  /// Of all files that were added.
+  /// Rows of all files that were added.
   [[nodiscard]] std::int64_t rows() const noexcept { return ends_.back(); }
   /// The global number of this worker's sample i.
   [[nodiscard]] std::int64_t number(std::int64_t i) const;

@@ -106,7 +106,7 @@ struct DenseOfFew {
       }
   }
 
-  /// Of the inputs i, i + 1, ...: sums += weights * x. Perhaps fetches the weights of later ones.
+  /// sums += weights * x for the inputs i, i + 1, ... Perhaps fetches the weights of later ones.
   template <class Isa, std::size_t Samples, std::size_t Inputs, bool Fetches>
   LOCKSTEP_KERNEL void add_inputs(std::size_t sample, std::size_t i, std::size_t unit,
                                   std::size_t count, T (&sums)[Samples][units_at_once]) const {

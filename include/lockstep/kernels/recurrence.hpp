@@ -65,7 +65,7 @@ struct RecurrenceSize {
 
   [[nodiscard]] constexpr std::size_t batch() const noexcept { return padded_columns(samples); }
   [[nodiscard]] constexpr std::size_t columns() const noexcept { return steps * batch(); }
-  /// Of an array of states.
+  /// Columns of an array of states.
   [[nodiscard]] constexpr std::size_t state_columns() const noexcept {
     return (steps + 1) * batch();
   }

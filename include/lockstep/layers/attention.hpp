@@ -41,9 +41,9 @@ struct MultiHeadAttentionOptions {
   std::size_t output_shape = 0;         ///< features of the output; 0: those of the query
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
-  /// Of attention_output's kernel, where it differs: GPT-2 draws it smaller.
+  /// For attention_output's kernel, where it differs: GPT-2 draws it smaller.
   InitializerOption output_kernel_initializer = kernel_initializer;
-  // Of all four projections.
+  // For all four projections.
   Regularizer kernel_regularizer = {};
   Regularizer bias_regularizer = {};
   Constraint kernel_constraint = {};
@@ -226,7 +226,7 @@ consteval auto attention_variables(const AttentionLayout& l) {
     return std::array{query, key, value, output};
 }
 
-/// Of Attention and AdditiveAttention, under Keras's names.
+/// The variables of Attention and AdditiveAttention, under Keras's names.
 template <AttentionScore Score, bool UseScale>
 consteval auto score_variables(std::size_t width) {
   const Variable scale = Score == AttentionScore::additive

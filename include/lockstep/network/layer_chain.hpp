@@ -17,8 +17,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// Of all types. g++ prints the name in its first message about a layer without its <>; and what a
-/// layer itself asserts of its arguments is said where the model is named, before long notes.
+/// Whether all types are complete. g++ prints the name in its first message about a layer without
+/// its <>, and reports what a layer asserts of its arguments where the model is named, before long
+/// notes.
 template <class... Layers>
 // NOLINTNEXTLINE(bugprone-sizeof-expression): it asks whether the type is complete
 concept each_layer_has_its_angle_brackets = ((sizeof(Layers) > 0) && ...);

@@ -59,7 +59,7 @@ std::uint32_t Sampler<T>::draw(std::span<const T> logits, RandomKey key) {
   for (const Candidate& candidate : candidates_) sum += weight(candidate);
   std::size_t count = candidates_.size();
   if (top_p_ < 1) {
-    // A heap, of which only the tokens that stay are taken, to the end of the array.
+    // A heap: only the tokens that stay are taken, to the end of the array.
     const auto after = [&](const Candidate& a, const Candidate& b) { return before(b, a); };
     std::make_heap(candidates_.begin(), candidates_.end(), after);
     auto end = candidates_.end();

@@ -136,7 +136,7 @@ class VoteTally {
 
   /// Whether the votes of all ranks that this one hears, itself or through others, have come.
   [[nodiscard]] bool are_complete() const {
-    // Of the most common case, which is asked for after each of many votes.
+    // The most common case comes first: this is called after each of many votes.
     if (has(rank_) && !all_partners_of(rank_, [&](int other) {
           return !evidence(rank_, other).is_heard() || has(other);
         }))

@@ -50,7 +50,7 @@ class TlsIdentity {
 struct TlsSettings {
   Tls tls = Tls::off;
   TlsFiles files{};  ///< all three named, for Tls::certificates
-  /// Of connections between workers and parameter servers, by ParameterServerOptions.
+  /// For connections between workers and parameter servers, by ParameterServerOptions.
   bool with_servers = false;
 
   /// What the options say, or else the environment. Throws ConfigurationError when a variable has

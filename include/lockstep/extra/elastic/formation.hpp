@@ -184,7 +184,7 @@ class Formation {
   [[nodiscard]] const Place& place() const noexcept { return place_; }
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] const World& world() const noexcept { return world_; }
-  /// Of the members, by rank, for them to connect.
+  /// The members' addresses, by rank, for them to connect.
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const WorldMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }

@@ -340,7 +340,7 @@ void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWindow& window,
 void onnx_pool(OnnxGraph& graph, std::string_view op, const OnnxWindow& window);
 void onnx_global_pool(OnnxGraph& graph, std::string_view op);
 
-/// Of the extents that count.
+/// The numbers of the extents that count.
 inline std::vector<std::int64_t> onnx_ints(const OnnxWindow& window,
                                            const OnnxWindow::Numbers& numbers) {
   return {numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(window.rank)};
