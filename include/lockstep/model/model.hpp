@@ -369,12 +369,11 @@ class ModelVariables {
   /// worker, DataError when it cannot be read or is damaged, and ConfigurationError naming the
   /// first variable that is missing, unknown or of another shape; nothing is changed then.
   ///
-  /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
-  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
-  /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
-  /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
-  /// DataError all the same). A model that is in fit, or of which a variable was not loaded, keeps
-  /// its state.
+  /// In Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by class and
+  /// number, as in Keras: "dense_1/0" for dense_1/kernel. The optimizer's state is taken over, too,
+  /// if it is of an optimizer like this one: slots, updates made and, unless there is a schedule,
+  /// the learning rate; the chief says so, or why not (a state that is damaged is a DataError all
+  /// the same). A model that is in fit, or of which a variable was not loaded, keeps its state.
   /// Use: `model.load_weights("net.safetensors")`.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
   /// The same from a file of another model or program: by the variables' names, without those of

@@ -86,11 +86,11 @@ class LearningRate {
   }
   constexpr ~LearningRate() { delete schedule_; }
 
-  /// In force for the update after `step` updates.
+  /// The rate for the update after `step` updates.
   [[nodiscard]] double operator()(std::int64_t step) const {
     return schedule_ != nullptr ? schedule_->rate(step) : initial_;
   }
-  /// That of the first update.
+  /// The rate of the first update.
   constexpr operator double() const noexcept { return initial_; }
 
   [[nodiscard]] bool is_scheduled() const noexcept { return schedule_ != nullptr; }

@@ -127,7 +127,7 @@ std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call
 /// Restores what the chief has kept. `call` names the call, and lives as long as the program.
 template <class T>
 void put_back_state(Trainer<T>& trainer, const char* call, const std::vector<std::byte>& kept);
-/// That of the chief, on all workers.
+/// Returns the chief's number on all workers.
 template <class T>
 double chiefs_number(const Trainer<T>& trainer, const char* call, double number);
 

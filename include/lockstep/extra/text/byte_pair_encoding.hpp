@@ -83,7 +83,7 @@ class BytePairEncoding {
 
   /// Ids are less than this: what Embedding wants to know.
   [[nodiscard]] std::size_t vocabulary_size() const noexcept;
-  /// Of an added token, or one of the file ("\u0120world" for " world").
+  /// The id of an added token, or of one in the file ("\u0120world" for " world").
   [[nodiscard]] std::optional<std::uint32_t> token_to_id(std::string_view token) const;
 
  private:
