@@ -2,7 +2,7 @@
 // expect-error 2: this model was compiled without an optimizer: to train it, write compile<Net>
 // expect-error 3: a model without a loss has no targets, and so no metrics
 // expect-error 4: the strategy must outlive the model: give it a name
-// expect-error 5: strategy, options, loss, optimizer, metrics.*what stands for the loss is none
+// expect-error 5: strategy, options, loss, optimizer, metrics.*the argument in the loss's place is no loss
 // expect-error 6: must be metrics.*a loss as a metric is ls::metrics::MeanAbsoluteError
 // expect-error 7: must be metrics: ls::Accuracy.., not a string
 #include <lockstep/local.hpp>

@@ -139,6 +139,8 @@ TEST_CASE("ctc_decode: a beam's score is the loss of its labels; options that ma
   CHECK(sum_of_losses(CTC{}, logits.cview(), targets.cview()) ==
         doctest::Approx(-best.score).epsilon(1e-12));
   CHECK(ls::ctc_decode({}, 4)[0].labels.empty());
+  // Of two steps and one label: nothing, and the label; twice it needs a blank between.
+  CHECK(ls::ctc_decode(std::vector<float>(4), 2, {.beam_width = 10, .top_paths = 10}).size() == 2);
   CHECK_THROWS_WITH_AS((void)ls::ctc_decode(row, 4, {.top_paths = 2}),
                        doctest::Contains("top_paths is 2; expected 1 to 1"),
                        ls::ConfigurationError);

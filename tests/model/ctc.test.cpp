@@ -89,6 +89,10 @@ TEST_CASE("CTC: a model learns, the same on threads, saved and restored") {
     CHECK(other.evaluate(speech.pairs().batch(24), {.verbose = 0}).at("loss") ==
           model.evaluate(speech.pairs().batch(24), {.verbose = 0}).at("loss"));
   }
+  auto model = ls::compile<Net>({.seed = 1}, ls::CTC{}, ls::Adam{});
+  CHECK_THROWS_WITH_AS(
+      model.fit(speech.pairs().batch(24), {.verbose = 0, .class_weight = {{1, 2}}}),
+      doctest::Contains("class_weight is for a model with one loss"), ls::ConfigurationError);
   for (std::size_t i = 0; i < 5; ++i)
     CHECK(losses[0][i] == doctest::Approx(losses[1][i]).epsilon(1e-4));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -111,6 +112,17 @@ TEST_CASE("Parallel: gradients equal finite differences, for each merge") {
     check_gradients<Merged<ls::Concatenate>>(samples);
     check_gradients<Tokens>(samples);
     check_gradients<Images>(samples);
+  }
+}
+
+TEST_CASE_TEMPLATE("Parallel: what is not a number stays so, whichever branch it is in", Merge,
+                   ls::Maximum, ls::Minimum) {
+  for (const std::size_t broken : {0U, 1U}) {
+    LayerRig<ls::Parallel<Merge, ls::Slice<0, 1>, ls::Slice<1, 1>>, ls::Shape<2>, float> rig(1);
+    rig.x[0] = rig.x[rig.stride] = 1;
+    rig.x[broken * rig.stride] = std::numeric_limits<float>::quiet_NaN();
+    rig.forward();
+    CHECK(std::isnan(rig.y[0]));
   }
 }
 

@@ -91,6 +91,15 @@ inline int private_descriptor(int descriptor) noexcept {
 #endif
 }
 
+/// ::pipe, whose ends no child inherits.
+[[nodiscard]] inline int new_pipe(int (&ends)[2]) noexcept {
+#if LOCKSTEP_LINUX
+  return ::pipe2(ends, O_CLOEXEC);
+#else
+  return ::pipe(ends);  // and Descriptor::checked does the rest
+#endif
+}
+
 /// The option of a TCP socket: seconds of silence until the system asks for the other side.
 #if defined(TCP_KEEPIDLE)
 inline constexpr int keep_alive_idle = TCP_KEEPIDLE;

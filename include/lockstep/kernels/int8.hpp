@@ -15,6 +15,11 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
+/// Whether a kernel of so many inputs gains from 8 bits, and its sums fit in 32 bits.
+[[nodiscard]] constexpr bool fits_int8(std::size_t inputs) {
+  return inputs >= 32 && inputs <= std::size_t{1} << 17;
+}
+
 /// Where a rounded kernel [inputs x units] lies in its memory, aligned to 64 bytes.
 class Int8Kernel {
  public:

@@ -192,7 +192,8 @@ inline std::vector<CTCPath> ctc_beam(std::span<const float> logits, std::size_t 
   }
   std::vector<CTCPath> paths;
   for (auto& [labels, ways] : beam)
-    if (paths.size() < options.top_paths) paths.push_back({std::move(labels), ways.all()});
+    if (paths.size() < options.top_paths && ways.all() > log_of_zero)
+      paths.push_back({std::move(labels), ways.all()});
   return paths;
 }
 

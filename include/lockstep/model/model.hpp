@@ -744,12 +744,12 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
     static_assert(
         Loss<LossType, TokenOf<Out>, T>,
         "lockstep: in compile<Net>(strategy, options, loss, optimizer, metrics...), which "
-        "may lack the first two, what stands for the loss is none of this model (see "
+        "may lack the first two, the argument in the loss's place is no loss of this model (see "
         "losses/concepts.hpp)");
     static_assert(
         Optimizer<OptimizerType, T>,
         "lockstep: in compile<Net>(strategy, options, loss, optimizer, metrics...), which "
-        "may lack the first two, what stands for the optimizer is none (see "
+        "may lack the first two, the argument in the optimizer's place is no optimizer (see "
         "optimizers/concepts.hpp)");
     static_assert(
         (Metric<Metrics, T> && ...),

@@ -10,6 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
@@ -64,7 +65,7 @@ struct Pipe {
   /// Throws Error when the system refuses.
   Pipe() {
     int ends[2] = {-1, -1};
-    const bool made = ::pipe(ends) == 0;
+    const bool made = new_pipe(ends) == 0;
     read = Descriptor::checked(made ? ends[0] : -1, "make a pipe");
     write = Descriptor::checked(ends[1], "make a pipe");
     ::fcntl(read.get(), F_SETFL, O_NONBLOCK);

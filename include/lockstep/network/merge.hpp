@@ -57,7 +57,7 @@ struct SameShape {
   using Type = First;
 };
 
-/// Two of them. (A Parallel asks for the rule of its first branch with each one, and of all.)
+/// Two of them. (A Parallel also asks whether its first branch fits to each of the others.)
 template <class... Outs>
 struct TwoOfOneShape {
   static_assert(sizeof...(Outs) == 2, "lockstep: Subtract and Dot merge two branches");
@@ -239,7 +239,7 @@ struct Subtract {
 namespace detail {
 
 /// The largest or the smallest of the branches' elements; the first one that is it has the
-/// gradient, as in TensorFlow.
+/// gradient, as in TensorFlow. What is not a number stays so.
 template <bool Largest>
 struct Extremum {
   template <class... Outs>
@@ -251,8 +251,9 @@ struct Extremum {
     for (const auto& output : outputs.subspan(1))
       kernels::sweep(
           elements_of(y),
-          [](auto& to, const auto& x)
-              LOCKSTEP_KERNEL_LAMBDA { to = select(Largest ? x > to : x < to, x, to); },
+          [](auto& to, const auto& x) LOCKSTEP_KERNEL_LAMBDA {
+            to = select(Largest ? x > to : x < to, x, select(x != x, x, to));
+          },
           y.data(), output.data());
   }
   template <class T>

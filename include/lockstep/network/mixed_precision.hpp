@@ -48,12 +48,12 @@ consteval Precision precision_of(std::string_view name) {
   constexpr std::string_view unchanged[] = {
       "slice",          "to_sequence",    "permute",        "repeat_vector",
       "masking",        "identity",       "cropping1d",     "cropping2d",
-      "zero_padding1d", "zero_padding2d", "zero_padding3d", "activity_regularization"};
+      "zero_padding1d", "zero_padding2d", "zero_padding3d", "activity_regularization",
+      "discretization"};
   // They look numbers up or normalise, with variables of float, as those of Keras do.
   constexpr std::string_view output[] = {
-      "embedding",           "position_embedding", "normalization",
-      "layer_normalization", "rms_normalization",  "group_normalization",
-      "batch_normalization", "unit_normalization", "discretization"};
+      "embedding",         "position_embedding",  "normalization",       "layer_normalization",
+      "rms_normalization", "group_normalization", "batch_normalization", "unit_normalization"};
   // Their kernels are read by kernels::multiply alone, which rounds as it packs; it adds biases as
   // they are.
   constexpr std::string_view products[] = {"dense", "multi_head_attention"};

@@ -6,6 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/int8.hpp"
 #include "lockstep/saving/constant_variables.hpp"
 #include "lockstep/step/program.hpp"
 
@@ -15,7 +16,7 @@ namespace detail {
 
 /// Whether it becomes int8. (A smaller kernel would gain nothing: its rows are padded.)
 [[nodiscard]] constexpr bool fits_int8(const Variable& variable) {
-  return variable.product_units > 0 && variable.size() / variable.product_units >= 32;
+  return variable.product_units > 0 && kernels::fits_int8(variable.size() / variable.product_units);
 }
 
 template <class Net>

@@ -29,7 +29,7 @@ struct DataSizes {
   std::size_t targets = 0;
   std::string_view loss = {};           ///< its name
   std::string_view target_advice = {};  ///< what to do if the targets do not fit; may be empty
-  bool has_several_losses = false;      ///< each of a part of the targets
+  bool has_several_losses = false;      ///< of parts of the targets, or of steps
   std::size_t positions = 1;            ///< rows of a sample; each may have a weight
 };
 

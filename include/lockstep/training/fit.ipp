@@ -85,6 +85,7 @@ void FitRank<T>::run() {
   updater = fit.trainer.updater(model);
   call_back([&] { begin_training(); });
   each_part(&FitPart<T>::begin, *this);
+  if (is_leader && fit.is_chief()) warn_of_adapt(model);  // weights that are restored are there
   find_place();
 
   FitEnd end{.finished = at.has_ended()};
@@ -436,12 +437,12 @@ void FitRank<T>::agree_on_plan() {
   fit.any_rank_has.complete_state = any[3] > 0;
 }
 
-/// The first layer whose mean and variance, which no step changes, are still 0 and 1; empty: there
-/// is none, or they are on a device.
+/// Names the first layer whose mean and variance, which no step changes, are still 0 and 1. (Those
+/// on a device are not looked at.)
 template <class T>
-std::string layer_to_adapt(const Parts<T>& parts) {
+void warn_of_adapt(const Parts<T>& parts) {
   const std::span<const Variable> all = parts.program.layout().state_variables;
-  if (parts.program.layout().device != nullptr) return {};
+  if (parts.program.layout().device != nullptr) return;
   const auto is_still = [&](std::size_t i, std::string_view name, T value) {
     return all[i].is_constant && all[i].name == name &&
            std::ranges::all_of(parts.workspace.state().slices()[i],
@@ -450,9 +451,10 @@ std::string layer_to_adapt(const Parts<T>& parts) {
   for (std::size_t i = 1; i < all.size(); ++i)
     if (is_still(i - 1, "mean", T(0)) && is_still(i, "variance", T(1))) {
       const std::string name = parts.program.names().state_variables[i];
-      return name.substr(0, name.rfind('/'));
+      return log_warning(concat({"fit: the layer ", in_quotes(name.substr(0, name.rfind('/'))),
+                                 " has mean 0 and variance 1, and changes nothing: call "
+                                 "model.adapt(data) before fit, or load_weights"}));
     }
-  return {};
 }
 
 /// On the leader.
@@ -470,11 +472,7 @@ void FitRank<T>::begin_training() {
                 "and so on, as callbacks/concepts.hpp lists them"}));
   if (is_chief && fit.options.verbose == 2)
     log_line(concat({"data sharding: ", data_.policy_text(), "; updates: ", updater->name()}));
-  fit.callbacks.on_train_begin(fit.training);  // which may adapt, or load weights
-  if (const std::string name = is_chief ? layer_to_adapt(model) : std::string(); !name.empty())
-    log_warning(concat({"fit: the layer ", in_quotes(name),
-                        " has mean 0 and variance 1, and changes nothing: call "
-                        "model.adapt(data) before fit, or load_weights"}));
+  fit.callbacks.on_train_begin(fit.training);
 }
 
 /// Called by all ranks: finds the place in the data after a run whose global batches may have had

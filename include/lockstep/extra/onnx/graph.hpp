@@ -111,7 +111,7 @@ class OnnxGraph : public ExportedVariables {
   // These append an initializer, and return its name. A weight that is there already stays.
   std::string weight(const ExportedArray& array) {
     const std::size_t units = array.product_units;
-    if (rounds_weights_ && units > 0 && array.values.size() / units >= 32)
+    if (rounds_weights_ && units > 0 && kernels::fits_int8(array.values.size() / units))
       return rounded_weight(array);
     if (names_.contains(array.name)) return array.name;
     return add_initializer(array.name, array.shape, array.values);
@@ -128,6 +128,7 @@ class OnnxGraph : public ExportedVariables {
     names_.insert(name);
     return name;
   }
+  /// Of no dimension.
   std::string axis(std::int64_t number) {
     std::string name = concat({"axis_", constants_++});
     ProtoWriter tensor, value;
@@ -135,7 +136,7 @@ class OnnxGraph : public ExportedVariables {
     graph_.message(5, tensor.varint(2, onnx::type_int64).text(8, name).text(9, value.bytes()));
     names_.insert(name);
     return name;
-  }  ///< of no dimension
+  }
   std::string number(double number) {
     const auto value = static_cast<float>(number);
     return add_initializer(concat({"number_", constants_++}), {}, {&value, 1});
