@@ -450,7 +450,7 @@ void FitRank<T>::begin_training() {
                 ": no hook has that name, so fit does not call it: the hooks are on_epoch_end "
                 "and so on, as callbacks/concepts.hpp lists them"}));
   if (is_chief && fit.options.verbose == 2)
-    log_line(concat({"data sharding: ", data_.policy_text(), "; updates: ", updater->name()}));
+    log_line(concat({"data: ", data_.policy_text(), "; updates: ", updater->name()}));
   fit.callbacks.on_train_begin(fit.training);
 }
 
