@@ -16,10 +16,12 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/layers/activation_function.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_rows.hpp"
+#include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_names.hpp"
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/optimizers/concepts.hpp"
@@ -112,6 +114,10 @@ class Compiled final : public Program<T> {
       });
     }
     return takers;
+  }
+  [[nodiscard]] Flop flop() const noexcept override {
+    constexpr Flop of_sample = flop_of<Net, In>();
+    return of_sample;
   }
 
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override {
