@@ -47,6 +47,14 @@ in_bases {
   sub(/^.*\{/, "{")
 }
 
+# A line of use that is several lines becomes one.
+/^ *\/\/\/ Use: `[^`]*$/ {
+  while (gsub(/`/, "&") % 2 == 1 && (getline line) > 0) {
+    sub(/^ *\/\/\//, "", line)
+    $0 = $0 line
+    ++joined
+  }
+}
 /^ *\/\/\/ Use: `[^`]+`(: |\. |\.$|, |$)/ {
   match($0, /`[^`]+`/)
   code = substr($0, RSTART + 1, RLENGTH - 2)
@@ -55,6 +63,7 @@ in_bases {
     sub(/^[:.] */, "", rest)
     sub(/Use: .*/, "")
     print $0 "@use @code{.cpp}" code "@endcode " rest
+    for (; joined > 0; --joined) print "///"
     next
   }
 }
@@ -63,3 +72,4 @@ in_bases {
 # Doxygen wants the numbers of a list on the left.
 /^ *\/\/\/ +[0-9]+\. / { match($0, /\/\/\/ +/); $0 = substr($0, 1, RSTART + 2) " " substr($0, RSTART + RLENGTH) }
 { print }
+joined { for (; joined > 0; --joined) print "///" }

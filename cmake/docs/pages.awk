@@ -53,6 +53,7 @@ function link(label, target, path, anchor) {
   }
   if (path ~ /^(include\/.*\.hpp|examples\/[a-z]+\.cpp)$/ && path !~ /\/detail\//) {
     gsub(/[`"]/, "", label)
+    if (path ~ /\/concepts\.hpp$/ && label ~ /^[A-Z][A-Za-z]+$/) return "[" label "](@ref lockstep::" label ")"
     sub(/^(include|examples)\//, "", path)
     return "[" label "](@ref " path ")"
   }
@@ -66,14 +67,23 @@ function html(label) {
   return label
 }
 
-# The links of a line, where they are not in `code`.
+# Prose as Doxygen reads it: no escapes in quotation marks.
+function plain_prose(text) {
+  gsub(/\\</, "\\&lt;", text)
+  return text
+}
+
+# A paragraph with its links, where they are not in `code`, and what Doxygen takes for something
+# else: a quotation mark in `code`, and **`code`**.
 function with_links(line, result, rest, label, i) {
   result = ""
+  while (match(line, /\*\*([A-Za-z][^*`]*)?`[^*`]+`[^*`]*\*\*/))
+    line = substr(line, 1, RSTART - 1) "<b>" substr(line, RSTART + 2, RLENGTH - 4) "</b>" substr(line, RSTART + RLENGTH)
   while (match(line, /`[^`]*`|!?\[(`[^`]*`|[^]`])*\]\([^)]+\)/)) {
     rest = substr(line, RSTART, RLENGTH)
-    result = result substr(line, 1, RSTART - 1)
+    result = result plain_prose(substr(line, 1, RSTART - 1))
     line = substr(line, RSTART + RLENGTH)
-    if (rest ~ /^`/) { result = result rest; continue }
+    if (rest ~ /^`/) { result = result (rest ~ /'/ ? "`" rest "`" : rest); continue }
     i = match(rest, /\]\([^()]+\)$/)
     label = substr(rest, 1, i - 1)
     rest = substr(rest, i + 2, length(rest) - i - 2)
@@ -84,7 +94,7 @@ function with_links(line, result, rest, label, i) {
       result = result link(substr(label, 2), rest)
     }
   }
-  return result line
+  return result plain_prose(line)
 }
 
 BEGIN {

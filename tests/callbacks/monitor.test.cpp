@@ -45,7 +45,7 @@ TEST_CASE(
             [] { Monitor("C", "fluency", MonitorMode::automatic, 0); }) ==
         "C: monitor: whether more or less of 'fluency' is better is not known: give .mode = "
         "MonitorMode::max or "
-        "MonitorMode::min");
+        "MonitorMode::min, if the name is right");
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(contains(
       message_of<ls::ConfigurationError>([&] { Monitor("C", "loss", MonitorMode::min, infinity); }),

@@ -122,14 +122,16 @@ lockstep_add_source_test(
 lockstep_add_source_test(docs.form COMMAND awk -f "${CMAKE_CURRENT_SOURCE_DIR}/documents/form.awk" ${documents})
 set_tests_properties(docs.form PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 
-# The site can be made without a warning, its links lead somewhere, and a browser finds no fault. Where
-# Doxygen is missing, the target says what to install.
+# The site can be made without a warning, its links lead somewhere, its text shows no marks, and a
+# browser finds no fault. Where Doxygen is missing, the target says what to install.
 set(site "${PROJECT_BINARY_DIR}/docs/html")
 lockstep_add_build_test(docs.site TARGET docs)
 set_tests_properties(docs.site PROPERTIES FIXTURES_SETUP lockstep_site SKIP_REGULAR_EXPRESSION "PATH[ \n]+has[ \n]+none")
-lockstep_add_source_test(
-  docs.site.links COMMAND sh -c "cd \"$1\" || { echo SKIPPED: there is no site; exit 77; }; ls *.html | awk -f \"$0\""
-                          "${CMAKE_CURRENT_SOURCE_DIR}/documents/site_links.awk" "${site}")
+foreach(part IN ITEMS links text)
+  lockstep_add_source_test(
+    docs.site.${part} COMMAND sh -c "cd \"$1\" || { echo SKIPPED: there is no site; exit 77; }; ls *.html | awk -f \"$0\""
+                              "${CMAKE_CURRENT_SOURCE_DIR}/documents/site_${part}.awk" "${site}")
+endforeach()
 lockstep_add_source_test(
   docs.site.browser
   COMMAND
@@ -137,7 +139,7 @@ lockstep_add_source_test(
     "test -d \"$1\" || { echo SKIPPED: there is no site; exit 77; }
     command -v python3 || { echo 'SKIPPED: there is no python3 (Debian: apt-get install python3)'; exit 77; }
     exec python3 \"$0\" \"$1\"" "${CMAKE_CURRENT_SOURCE_DIR}/documents/site_browser.py" "${site}")
-set_tests_properties(docs.site.links docs.site.browser PROPERTIES FIXTURES_REQUIRED lockstep_site RESOURCE_LOCK build_folder)
+set_tests_properties(docs.site.links docs.site.text docs.site.browser PROPERTIES FIXTURES_REQUIRED lockstep_site RESOURCE_LOCK build_folder)
 lockstep_add_source_test(
   docs.site.without_doxygen COMMAND "${CMAKE_COMMAND}" -E env PATH=/nowhere "${CMAKE_COMMAND}" -D GOAL=docs -P
                                     "${PROJECT_SOURCE_DIR}/cmake/docs/make.cmake")

@@ -124,6 +124,13 @@ TEST_SUITE("image folder") {
         contains(error(animals.folder.path(), {.class_names = {"dogs"}}), "has no folder 'dogs'"));
     CHECK(contains(error(animals.folder.path("cats/sub"), {}),
                    "has no images; expected a folder for each class"));
+    CHECK(contains(error(animals.folder.path(), {.extensions = {".ppm", ".pgm"}}),
+                   "files that end in one of .ppm, .pgm; found 1 .jpeg, "));
+    CHECK(contains(error(animals.folder.path(), {.extensions = {}}), "extensions is empty"));
+    for (const char* extension : {"ppm", ".", ".PPM", ".tar.gz"})
+      CHECK(error(animals.folder.path(), {.extensions = {extension}}) ==
+            "from_image_folder: extensions are a dot and small letters, as \".png\", got '" +
+                std::string(extension) + "'");
     CHECK(contains(error(animals.folder.path("none"), {}), "cannot be read: No such file"));
     CHECK(error(animals.folder.path(), {.validation_split = 1}) ==
           "from_image_folder: validation_split must be in [0, 1), got 1");
@@ -156,6 +163,15 @@ TEST_SUITE("image folder") {
                             ": takes 6 images of 2 classes, and leaves out: 2 .bmp, 1 .gif, 1 "
                             ".txt, 1 .webp, 1 beside the folders of classes, 4 hidden, 1 without "
                             "an extension\n");
+  }
+  TEST_CASE("another decoder may have other extensions") {
+    const Animals animals;
+    animals.folder.write("ants/7.ppm", {7});
+    animals.folder.write("cats/8.PPM", {8});
+    const ls::ImageFolder<OnePixel> images(
+        animals.folder.path(),
+        {.height = 1, .width = 1, .shuffle = false, .extensions = {".ppm", ".txt"}}, OnePixel{});
+    CHECK(element_of(ls::from_source(images)) == Indices{7, 8, 9});
   }
   TEST_CASE("the order is drawn; the parts for training and validation are all, without overlap") {
     const TemporaryFolder folder;

@@ -23,11 +23,14 @@ function trim(text) {
   return text
 }
 
-# Prose as Markdown: what stands between backticks is left alone.
-function prose(text, parts, n, i, result) {
+# Prose as Markdown: what stands between backticks, which may be those of the line before, is left
+# alone.
+function prose(text, goes_on, parts, n, i, result) {
+  if (!goes_on) in_backticks = 0
   n = split(text, parts, "`")
   for (i = 1; i <= n; ++i) {
-    if (i % 2 == 1) gsub(/</, "\\\\<", parts[i])
+    if (i > 1) in_backticks = !in_backticks
+    if (!in_backticks) gsub(/</, "\\\\<", parts[i])
     result = result (i > 1 ? "`" : "") parts[i]
   }
   return result
@@ -127,7 +130,7 @@ function kind_of(text) {
 # Constants count where they have a line of use.
 function is_no_item(text, comment) {
   if (text ~ /^(inline )?constexpr/ && comment ~ /\nUse: /) return 0
-  return text ~ /^(struct|class) [A-Za-z0-9_]+;$/ || text ~ /^struct [A-Za-z0-9_]+</ ||
+  return text ~ /^(struct|class) [A-Za-z0-9_]+;$/ || text ~ /^struct [A-Za-z0-9_]+(<|::)/ ||
          text ~ /^(static_assert|LOCKSTEP|extern|inline constexpr|constexpr|friend)/ ||
          text ~ /^[A-Za-z:_<> ]*::[A-Za-z_]+\(/ || text ~ /operator/
 }
@@ -233,6 +236,7 @@ function read_header(header, comment, text, name, plain, in_body, hidden, depth)
         fields[name] = "| `" plain "` | |\n"
       } else if (line ~ /\{$/) {
         if (plain ~ /^enum /) read_enum(header, name)
+        else if (plain ~ /^(struct|class) [A-Za-z0-9_]+::/) in_body = 1 # a private part
         else if (plain ~ /^struct /) read_members(header, name, "public", (header, name) in prefix_of)
         else if (plain ~ /^class /) read_members(header, name, "private", (header, name) in prefix_of)
         else in_body = 1
@@ -302,7 +306,7 @@ function description(name, text, place, kept, lines, n, i, code, formula) {
         sub(/\n+$/, "\n", kept)
         kept = kept "```\n\n"
       }
-      kept = kept (formula ? lines[i] : wrapped(prose(lines[i]))) "\n"
+      kept = kept (formula || lines[i] ~ /^    / ? lines[i] : wrapped(prose(lines[i], lines[i] != ""))) "\n"
     }
     if (lines[i] ~ /@endcode/) code = 0
   }
@@ -317,8 +321,9 @@ function description(name, text, place, kept, lines, n, i, code, formula) {
   return kept
 }
 
-# Up to a stop or colon outside of parentheses.
+# Up to a stop or colon outside of parentheses, or a formula.
 function first_sentence(text, end, depth) {
+  sub(/,?\n+```.*/, "", text)
   gsub(/\n/, " ", text)
   sub(/^A function for map: /, "", text)
   for (end = 1; end <= length(text); ++end) {

@@ -1,4 +1,7 @@
 // Runs that are told to stop, and runs that are killed: real processes, real signals, real files.
+//
+// (One file of more than 800 lines: nearly all cases start one program and
+// compare its final lines.)
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>

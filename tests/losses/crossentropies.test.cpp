@@ -232,7 +232,7 @@ TEST_CASE("SparseCategoricalCrossentropy: a label that is no class is an error t
   CHECK(error_for(10) ==
         "sparse_categorical_crossentropy: the label of row 1 of the batch is 10; expected a whole "
         "number from 0 to 9 "
-        "(the model has 10 outputs)");
+        "(the model has 10 outputs; those of a Vocabulary begin at 1)");
   CHECK(error_for(-1).find("row 1 of the batch is -1;") != std::string::npos);
   CHECK(error_for(2.5f).find("row 1 of the batch is 2.5;") != std::string::npos);
   CHECK(error_for(1e30f).find("row 1 of the batch is 1") != std::string::npos);

@@ -30,6 +30,6 @@ TEST_CASE_TEMPLATE("labels: whole numbers below the number of classes", T, float
   CHECK_THROWS_WITH_AS(check(5),
                        "the loss: the label of row 2 of the batch is 5; expected a whole number "
                        "from 0 to 4 (the model "
-                       "has 5 outputs)",
+                       "has 5 outputs; those of a Vocabulary begin at 1)",
                        ls::BadTarget);
 }

@@ -223,6 +223,22 @@ TEST_CASE("adapt: plain arrays, and some of the batches") {
   });
 }
 
+TEST_CASE("adapt: fit says once where it was forgotten, and nothing where it was not") {
+  for (const int replicas : {1, 2})
+    with_model(replicas, [&](auto& model) {
+      const auto data = ls::from_tensor_slices(rows(12), std::vector<float>(12)).batch(6);
+      const CapturedStderr output;
+      model.fit(data, {.verbose = 0});
+      CHECK(output.text() ==
+            "lockstep: warning: fit: the layer 'normalization' has mean 0 and variance 1, and "
+            "changes nothing: call model.adapt(data) before fit, or load_weights\n");
+      model.adapt(data);
+      const std::string before = output.text();
+      model.fit(data, {.verbose = 0});
+      CHECK(output.text() == before);
+    });
+}
+
 TEST_CASE("adapt: what cannot be is an error and changes nothing") {
   with_model(2, [&](auto& model) {
     CHECK_THROWS_AS(model.adapt(rows(0)), ls::DataError);

@@ -1,5 +1,7 @@
 // A run that was interrupted and resumed, or has lost workers on its way, ends with the bits of a
 // run that was not.
+//
+// (One file of more than 800 lines: all cases train the same small programs and compare bits.)
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -710,8 +712,8 @@ namespace {
 
 constexpr int workers = 3;
 
-/// What one of them has come to.
-struct Survivor {
+/// What a worker has when the program ends, over all its starts.
+struct WorkerResult {
   std::uint32_t crc = 0;
   int starts = 0;
   std::int64_t first_update = 0;      ///< that the last start began with
@@ -723,7 +725,7 @@ using Arrange = std::function<void(int worker, int start, Recorder& recorder)>;
 
 /// A program of two fits, of 10 updates each.
 void train_twice(MortalStrategy& strategy, Recorder& recorder, const std::string& folder,
-                 Survivor& result) {
+                 WorkerResult& result) {
   auto model = ls::compile<TinyNet>(strategy, {.seed = 5},
                                     ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     ls::SGD{.learning_rate = 0.1, .momentum = 0.9});
@@ -738,14 +740,14 @@ void train_twice(MortalStrategy& strategy, Recorder& recorder, const std::string
   result.crc = model.parameters_crc32c();
 }
 
-std::vector<Survivor> train_twice(bool is_elastic, const Arrange& arrange) {
-  std::vector<Survivor> all(workers);
+std::vector<WorkerResult> train_twice(bool is_elastic, const Arrange& arrange) {
+  std::vector<WorkerResult> all(workers);
   const TemporaryFolder folder;
   ls::MultiWorkerMirroredOptions options{.communication_options = patient_options()};
   if (is_elastic) options.elastic = ls::ElasticOptions{.wait = std::chrono::seconds(60)};
   run_mortal_workers(workers, [&](const ls::Cluster& cluster, int start) {
     const int worker = cluster.task.index;
-    Survivor& mine = all[static_cast<std::size_t>(worker)];
+    WorkerResult& mine = all[static_cast<std::size_t>(worker)];
     mine.starts = start;
     Recorder recorder;
     recorder.at_batch_begin = [&, is_first = true](ls::Training& training, std::int64_t) mutable {
@@ -762,11 +764,11 @@ std::vector<Survivor> train_twice(bool is_elastic, const Arrange& arrange) {
 }
 
 /// Each worker must come to what it comes to where none is lost, and show it to its callbacks.
-std::vector<Survivor> lose(bool is_elastic, const Arrange& arrange) {
-  static const Survivor whole = train_twice(false, [](int, int, Recorder&) {})[0];
+std::vector<WorkerResult> lose(bool is_elastic, const Arrange& arrange) {
+  static const WorkerResult whole = train_twice(false, [](int, int, Recorder&) {})[0];
   const CapturedStderr log;
   auto all = train_twice(is_elastic, arrange);
-  for (const Survivor& each : all) {
+  for (const WorkerResult& each : all) {
     CHECK(each.crc == whole.crc);
     for (const std::uint32_t end : each.ends) CHECK(std::ranges::count(whole.ends, end) == 1);
     CHECK(each.ends.back() == whole.ends.back());
@@ -791,7 +793,7 @@ TEST_CASE("losses: a worker comes back to the first fit, and the others are in t
         if (worker == victim && start == 1) die_after(11, recorder);
       });
       for (int worker = 0; worker < workers; ++worker) {
-        const Survivor& each = all[static_cast<std::size_t>(worker)];
+        const WorkerResult& each = all[static_cast<std::size_t>(worker)];
         CHECK(each.starts == (worker == victim ? 2 : 1));
         CHECK(each.ends.size() == 2);  // of the victim, one before it was killed
         if (worker == victim) CHECK(each.first_update >= 10);
@@ -846,7 +848,7 @@ TEST_CASE("losses: a second worker is lost while the first one is awaited") {
       };
     });
     for (int worker = 0; worker < workers; ++worker) {
-      const Survivor& each = all[static_cast<std::size_t>(worker)];
+      const WorkerResult& each = all[static_cast<std::size_t>(worker)];
       CHECK(each.starts == (worker == survivor ? 1 : 2));
       if (worker != survivor) CHECK(each.first_update >= 2);  // what the survivor has kept
     }
@@ -872,7 +874,7 @@ TEST_CASE("losses: a second worker is lost before a step since the first loss, i
       };
     });
     for (int worker = 0; worker < workers; ++worker) {
-      const Survivor& each = all[static_cast<std::size_t>(worker)];
+      const WorkerResult& each = all[static_cast<std::size_t>(worker)];
       if (worker == survivor) CHECK(each.starts == 1);
       if (each.starts > 1) CHECK(each.first_update >= 2);
     }
@@ -899,7 +901,7 @@ TEST_CASE("losses: where nobody comes back, the run ends with an error that name
       if (connection > 2) throw std::runtime_error("waits again");
       return false;
     };
-    Survivor none;
+    WorkerResult none;
     try {
       MortalStrategy strategy(cluster, {.communication_options = communication});
       train_twice(strategy, recorder, folder.path(std::to_string(cluster.task.index)), none);

@@ -176,7 +176,7 @@ class CallbackList final : public CallbackHooks {
                               detail::callable_on_epoch_complete<C, int> ||
                               detail::callable_on_preemption<C>};
   }
-  /// Of an object, which may know better than its type; an empty std::optional has nothing.
+  /// The hooks of an object, which may know better than its type; an empty std::optional has none.
   template <class C>
   static Presence presence_in(const C& callback) {
     Presence has;
@@ -193,7 +193,7 @@ class CallbackList final : public CallbackHooks {
   }
 
  public:
-  /// Of any callback of these types, also of one in an empty std::optional.
+  /// The hooks that callbacks of these types may have, also in an empty std::optional.
   [[nodiscard]] static constexpr Presence presence() {
     return (Presence{} | ... | presence_of<Held<Callbacks>>());
   }

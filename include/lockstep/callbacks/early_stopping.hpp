@@ -21,7 +21,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// Keras's names, order and defaults.
 struct EarlyStoppingOptions {
-  std::string monitor = "val_loss";  ///< the figure of the logs that must improve
+  std::string monitor = "val_loss";  ///< of the logs; without validation data "loss"
   double min_delta = 0;              ///< an improvement is more than this; its sign means nothing
   int patience = 0;                  ///< epochs without improvement after which training ends
   int verbose = 0;                   ///< 1: says that training ends, and which weights are put back

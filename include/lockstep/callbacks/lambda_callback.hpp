@@ -60,7 +60,7 @@ class LambdaHook {
 /// Use: `LambdaCallback{.on_epoch_end = [](int epoch, Logs& logs) { std::printf("%d: %g\n", epoch,
 /// logs.at("loss")); }}`.
 struct LambdaCallback {
-  /// Of the program: their errors are told with their place.
+  /// The functions are the program's: their errors are reported with the hook's place.
   static constexpr bool calls_functions = true;
 
   LambdaHook<int> on_epoch_begin = {};

@@ -88,7 +88,8 @@ LOCKSTEP_INLINE bool greater_is_better(std::string_view callback, std::string_vi
   if (const auto known = greater_is_better(figure)) return *known;
   throw ConfigurationError(
       concat({callback, ": monitor: whether more or less of '", figure,
-              "' is better is not known: give .mode = MonitorMode::max or MonitorMode::min"}));
+              "' is better is not known: give .mode = MonitorMode::max or MonitorMode::min, if the "
+              "name is right"}));
 }
 
 LOCKSTEP_INLINE Monitor::Monitor(std::string_view callback, std::string figure, MonitorMode mode,

@@ -126,7 +126,7 @@ class Training {
   [[nodiscard]] virtual detail::StateShare share(detail::StateShare /*reused*/ = {}) const {
     throw Error("this training has no shares of a state: leave .sharded out");
   }
-  /// Sends a text of each worker to all; returns those of all, by worker. All workers must call it
+  /// Sends each worker's text to all; returns the texts of all, by worker. All workers must call it
   /// alike, in hooks of fit other than on_train_abort.
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& mine) {
     return {mine};

@@ -26,7 +26,7 @@ class ByteParts {
 
   [[nodiscard]] auto begin() const noexcept { return parts_.begin(); }
   [[nodiscard]] auto end() const noexcept { return parts_.end(); }
-  /// Of all parts together.
+  /// Bytes of all parts together.
   [[nodiscard]] std::size_t size() const noexcept;
 
  private:

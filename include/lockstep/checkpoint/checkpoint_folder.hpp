@@ -34,7 +34,7 @@ struct CheckpointManagerOptions {
       std::nullopt;  ///< of those that are deleted, keep one every n hours
   /// Least number of updates between two saves.
   std::optional<std::int64_t> checkpoint_interval = std::nullopt;
-  /// Of the files: ckpt-1, ckpt-2, ...
+  /// The beginning of the files' names: ckpt-1, ckpt-2, ...
   std::string checkpoint_name = "ckpt";
 
   /// Throws ConfigurationError.

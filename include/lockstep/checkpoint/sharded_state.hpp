@@ -21,8 +21,7 @@ class ShardedSave {
   /// Returns, on all workers alike, what went wrong, with worker, host and file: one could not
   /// write, or the chief does not see its file. The former state then stays. Empty: it is saved.
   [[nodiscard]] std::string commit(FormerFile former, Exchange exchange);
-  /// Removes this worker's file, as far as that is possible, unless a manifest may name it: there
-  /// will be no commit.
+  /// Tries to remove this worker's file, unless a manifest may name it. No commit follows.
   void abandon() const noexcept;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

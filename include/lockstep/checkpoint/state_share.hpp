@@ -29,18 +29,18 @@ struct ArraySlice {
 struct StateShare {
   TrainingState state{};             ///< an array for each slice; all else on the chief alone
   std::vector<ArraySlice> slices{};  ///< of state's arrays
-  /// Those of the whole state, without elements: parameters, state and slots.
+  /// The arrays of the whole state, without elements: parameters, state and slots.
   std::vector<SavedArray> parameters{}, untrained{}, slots{};
 };
 
-/// What the worker that reads a state needs of its slots, where it does not need all.
+/// The part of a state's slots that a worker needs, where it does not need all.
 struct SlotRanges {
-  std::size_t arrays = 0;                     ///< so many, the first ones:
+  std::size_t arrays = 0;                     ///< how many, from the first one on
   std::vector<std::vector<ArraySlice>> of{};  ///< of array i, of[i % of.size()]; they ascend
   std::uint64_t bytes = 0;                    ///< of all arrays of the model; see size_limit
 };
 
-/// Sends a text of each worker to all; returns those of all, by worker. All must call it alike.
+/// Sends each worker's text to all; returns the texts of all, by worker. All must call it alike.
 using Exchange = FunctionRef<std::vector<std::string>(std::string)>;
 
 /// How the chief tells other workers, in place of a file's bytes, to read a sharded state.

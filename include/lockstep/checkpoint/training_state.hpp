@@ -45,7 +45,7 @@ struct TrainingState {
   std::int64_t global_batch = 0;    ///< samples in each of those; 0: not known
   std::vector<double> running;      ///< the epoch's sums so far (status block)
   bool is_epoch_open = false;       ///< the epoch before `epoch` is not completed
-  // Of the training data and the epochs, so that others are noticed; 0 where not known.
+  // Describe the training data and the epochs, so that a change is noticed; 0: not known.
   std::int64_t samples = 0;           ///< in the source of the data
   std::int64_t samples_checksum = 0;  ///< CRC-32C of some of them (SourceFingerprint)
   std::int64_t epoch_steps = 0;       ///< steps of an epoch

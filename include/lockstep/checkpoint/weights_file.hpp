@@ -122,7 +122,7 @@ struct Hdf5Codec {
   std::vector<std::byte> (*encode)(std::span<const SavedArray> arrays, const KerasLayout& layout,
                                    const KerasOptimizer& optimizer);
   /// The arrays of numbers with a point in Keras 3's file. Refuses more than `most` bytes of them.
-  /// Of an optimizer with more than `variables` ones, their number alone is told.
+  /// If the optimizer has more variables than `variables`, returns only how many.
   KerasWeights (*decode)(std::span<const std::byte> bytes, std::uint64_t most,
                          std::size_t variables);
 };

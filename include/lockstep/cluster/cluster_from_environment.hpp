@@ -59,7 +59,7 @@ namespace detail {
 [[nodiscard]] Cluster cluster_from_environment();
 
 /// How many cores the launcher has given to this process, and to no other one of the job: Slurm's
-/// --cpus-per-task (SLURM_CPUS_PER_TASK), and at most usable_cores(). 0: it does not say.
+/// `--cpus-per-task` (SLURM_CPUS_PER_TASK), and at most usable_cores(). 0: it does not say.
 [[nodiscard]] int cores_given_by_launcher();
 
 namespace detail {

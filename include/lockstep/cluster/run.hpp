@@ -1,5 +1,5 @@
-// run: the body of main(). `--workers N --servers K --restarts M`, and exceptions that become
-// messages and exit codes.
+// run: the body of main(), with options for workers, servers and restarts, and exceptions that
+// become messages and exit codes.
 #pragma once
 
 #include <type_traits>

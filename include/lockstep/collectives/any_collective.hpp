@@ -97,14 +97,14 @@ class AnyCollective {
   virtual void keep_residuals(std::span<const float>, std::span<float>) {
     cannot("keep_residuals");
   }
-  /// The two halves of an all_reduce. Between them, each rank may do with its part of the sums what
-  /// all ranks need (an update of parameters). A rank owns those of an array's blocks, as Partition
-  /// cuts it over the ranks, whose last_rank it is. The first sums as all_reduce({}, values) does,
-  /// but leaves each rank the sums of its blocks alone; what is in the others then is undefined.
-  /// With the second, all ranks get every rank's blocks. Each moves half of what all_reduce does.
-  /// A two-level collective has the blocks of processes: the threads of a process all get the sums
-  /// of its blocks; of what is gathered, the first thread's array counts, which they share, and the
-  /// others' may be empty.
+  /// The two halves of an all_reduce. Between them, each rank may process its part of the sums for
+  /// all ranks, as in an update of parameters. Partition cuts an array into blocks over the ranks;
+  /// a rank owns the blocks whose last_rank it is. The first half sums as all_reduce({}, values)
+  /// does, but leaves each rank only the sums of its own blocks; the other blocks are then
+  /// undefined. With the second, all ranks get every rank's blocks. Each moves half of what
+  /// all_reduce does. A two-level collective has the blocks of processes: the threads of a process
+  /// all get the sums of its blocks; of what is gathered, the first thread's array counts, which
+  /// they share, and the others' may be empty.
   virtual void reduce_scatter_blocks(NumberSpan) { cannot("reduce_scatter_blocks"); }
   virtual void all_gather_blocks(NumberSpan) { cannot("all_gather_blocks"); }
   /// Begins such a sum, as all_reduce_async does.

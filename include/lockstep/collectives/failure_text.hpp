@@ -85,7 +85,7 @@ class WorkerNames {
        operation, ": all replicas make the same calls"});
 }
 
-// Who waits for whom, as a log says it meanwhile.
+// Lines of the log while workers wait for each other.
 
 /// "worker 0 has waited 5 s for worker 1"; `waiter`: also "replica 0 in all_reduce".
 [[gnu::cold]] inline std::string waits_since(std::string_view waiter,
@@ -214,7 +214,8 @@ inline constexpr const char* are_too_few_without_it =
     "); the others are no more than half of those that were at work: they wait for it, and end if "
     "it is not started again: ";
 
-// Of a library that moves the data, and cannot ask whether a worker lives; behind the call's name.
+// Behind a call's name: failures of a library that moves the data and cannot ask whether a worker
+// lives.
 
 /// `option`: of CommunicationOptions
 [[gnu::cold]] inline std::string has_not_ended(std::chrono::milliseconds limit,
@@ -235,7 +236,7 @@ inline constexpr const char* are_too_few_without_it =
   return concat({"not all workers came to their end within ", limit.count(), " ms"});
 }
 
-// What fit says of a worker that is lost, behind the CollectiveError: what this one does.
+// What fit adds to a CollectiveError about a lost worker: what this worker does now.
 
 inline constexpr const char* waits_and_restores =
     "; this worker waits for the others, and goes on from the last backup";
@@ -401,7 +402,7 @@ inline constexpr const char* closes_tls_handshake = "closed the connection in th
 [[gnu::cold]] inline std::string shows_bad_certificate(std::string_view fault) {
   return concat({"shows a certificate that ", fault});
 }
-/// `names`: for which the certificate is; `expected`: that of the process which was called.
+/// `names`: the names in the certificate; `expected`: the name of the process that was called.
 [[gnu::cold]] inline std::string shows_certificate_of_another(bool is_server,
                                                               std::string_view names,
                                                               std::string_view expected) {

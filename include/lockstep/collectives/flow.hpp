@@ -27,8 +27,8 @@ class Flow {
   [[nodiscard]] virtual std::uint64_t rest_of_part_to_send() const = 0;
   [[nodiscard]] virtual std::uint64_t rest_of_part_to_receive() const = 0;
 
-  /// The next bytes of the stream, as far as they are known by now; empty when they depend on what
-  /// is still to come.
+  /// The next bytes of the stream that are known already; empty when they depend on bytes that have
+  /// not arrived.
   [[nodiscard]] virtual std::span<const std::byte> outgoing() = 0;
   /// So many of them have been sent.
   virtual void sent(std::size_t bytes) = 0;

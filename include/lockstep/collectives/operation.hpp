@@ -76,7 +76,7 @@ inline void check_lengths(std::size_t mine, std::size_t all, int size) {
   if (all != mine * static_cast<std::size_t>(size)) refuse_lengths(mine, all, size);
 }
 
-/// A rank's call, as far as it must be the same on all ranks.
+/// The part of a rank's call that must be the same on all ranks.
 struct CollectiveCall {
   Operation operation = Operation::none;
   DataType type = DataType::float32;  ///< of what is reduced

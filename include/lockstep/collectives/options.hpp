@@ -109,11 +109,11 @@ struct CommunicationOptions {
   /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not
   /// between the threads of a process, and not for arrays that are short enough to be gathered.
   Wire wire = Wire::native;
-  /// What a wire of half precision has rounded off, a worker keeps, and adds to what it sends next
-  /// (Seide et al., "1-Bit Stochastic Gradient Descent", 2014): small gradients then get through in
-  /// time, instead of never. In fit and train_on_batch. Takes as much memory as the gradients; the
-  /// residuals are in saved states, and begin as zeros with another number of workers and after a
-  /// rejoin.
+  /// Each worker keeps the rounding error of a half-precision wire, and adds it to the gradients
+  /// that it sends next (Seide et al., "1-Bit Stochastic Gradient Descent", 2014): small gradients
+  /// then get through in time, instead of never. In fit and train_on_batch. Takes as much memory as
+  /// the gradients; the residuals are in saved states, and begin as zeros with another number of
+  /// workers and after a rejoin.
   bool error_feedback = false;
   Overlap overlap = Overlap::off;
   /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.

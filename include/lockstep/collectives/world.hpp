@@ -110,8 +110,8 @@ struct Participant {
   WorldMemory memory{};
 };
 
-/// The worlds that may be the last one, as far as these know. Those before one that is known to
-/// have been at work are over.
+/// The candidates for the latest world, by what these participants remember. A world known to have
+/// been at work ends all earlier ones.
 [[nodiscard]] inline std::vector<World> last_worlds(std::span<const Participant> present) {
   std::int64_t epoch = 0;
   for (const Participant& each : present)

@@ -12,7 +12,9 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// A small map from name to value, in order: the loss, the metrics, then val_*. Callbacks may
-/// change it; later callbacks and History see the change.
+/// change it; later callbacks and History see the change. `logs["loss"]` and `logs.at("loss")`
+/// throw where there is none, `contains(name)` asks, `set(name, value)` adds or changes one, and
+/// `for (const auto& [name, value] : logs)` goes through all.
 class Logs {
  public:
   using Entry = std::pair<std::string, double>;

@@ -49,9 +49,9 @@ class RandomKey {
   std::uint64_t value_;
 };
 
-/// A sequence of random numbers from a key; a UniformRandomBitGenerator. Its own distributions give
-/// the same values with every standard library, which std::uniform_real_distribution and its kin do
-/// not.
+/// A sequence of random numbers from a key; a UniformRandomBitGenerator. Its distributions,
+/// `uniform()` in [0, 1), `uniform(low, high)`, `normal()` and `below(bound)`, give the same values
+/// with every standard library, which std::uniform_real_distribution and its kin do not.
 ///
 /// Used by one thread; for other threads, derive keys.
 class RandomStream {

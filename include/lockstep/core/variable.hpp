@@ -158,7 +158,7 @@ class Initializer {
   /// May be null.
   [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }
   [[nodiscard]] constexpr InitializerNumbers numbers() const noexcept { return numbers_; }
-  /// Of the method; "function" for a function, whichever it is.
+  /// The method's name; "function" for any function.
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
 
   /// The limits, if the elements are uniform between two; else nothing.
@@ -212,8 +212,9 @@ struct Variable {
       false;  ///< of a state variable: no step changes it, so that it is never reduced
   Regularizer regularizer{};  ///< of a trained variable
   Constraint constraint{};    ///< of a trained variable
-  /// Of a kernel [inputs x units] that the layer's forward gives to kernels::dense_forward and
-  /// few_forward alone, so that it may be int8 in inference: its units. 0: forward reads floats.
+  /// The units of a kernel [inputs x units] that the layer's forward only gives to
+  /// kernels::dense_forward and few_forward, so that it may be int8 in inference. 0: forward reads
+  /// floats.
   std::size_t product_units = 0;
 
   constexpr Variable() = default;
@@ -233,7 +234,7 @@ struct Variable {
     return variable;
   }
 
-  /// The same variable, as a kernel of so many units that only products read.
+  /// The same variable, as a kernel of `units` units that only products read.
   [[nodiscard]] constexpr Variable for_products(std::size_t units) const {
     Variable variable = *this;
     variable.product_units = units;

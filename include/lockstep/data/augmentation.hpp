@@ -27,7 +27,7 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// Of samples that are images: row by row, the channels of a pixel together.
+/// The shape of samples that are images: row by row, the channels of a pixel together.
 struct ImageShape {
   std::size_t height = 0;
   std::size_t width = 0;
@@ -385,7 +385,7 @@ struct Cutout {
 
 namespace detail {
 
-/// Of Beta(alpha, alpha).
+/// Draws from Beta(alpha, alpha).
 [[nodiscard]] double symmetric_beta(RandomStream& random, double alpha);
 
 /// A batch of pairs: each sample, a second one of the batch, and the key of their weight.

@@ -47,7 +47,7 @@ struct FileShapes {
 /// Throws DataError when the second file's differ from the first's.
 void check_same_shapes(const FileShapes& first, const FileShapes& next);
 
-/// Which samples are in which file of a list, of which each worker may have some files.
+/// Maps samples to the files of a list; each worker may have some of the files.
 ///
 /// The global number of a sample is its row, with the number of the file above bit 40.
 class FileRows {
@@ -66,7 +66,7 @@ class FileRows {
 
   /// Adds the number of rows of the next file.
   void add(std::int64_t rows);
-  /// Of all files that were added.
+  /// Rows of all files that were added.
   [[nodiscard]] std::int64_t rows() const noexcept { return ends_.back(); }
   /// The global number of this worker's sample i.
   [[nodiscard]] std::int64_t number(std::int64_t i) const;

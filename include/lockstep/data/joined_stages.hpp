@@ -174,7 +174,7 @@ class SampleFromDatasets : public detail::JoinedStages {
   void describe(PipelineDescription& description) const;
 
  private:
-  /// The number of a dataset that has not ended, or that of datasets when there is none.
+  /// Draws a dataset that has not ended; returns their number when all have.
   [[nodiscard]] std::size_t draw();
   void leave_out(std::size_t branch);
 

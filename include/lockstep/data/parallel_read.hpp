@@ -35,7 +35,7 @@ class ReadingThreads {
   ~ReadingThreads();
 
   /// Calls f(0), f(1), ..., f(n - 1) at once, the first of them on the calling thread, and waits
-  /// for all. Of what they throw, throws that of the lowest number.
+  /// for all. If several throw, rethrows the exception of the lowest number.
   void run(std::size_t n, FunctionRef<void(std::size_t)> f);
 
  private:

@@ -398,7 +398,9 @@ class Pipeline : public PipelinePass<S> {
     return then(Made({Any(stage_), Any(other.stage())}));
   }
 
-  /// `size` consecutive samples become one, a Sequence.
+  /// `size` consecutive samples become one, a Sequence: of samples of c numbers, number i of sample
+  /// t is x[t * c + i]. Windows begin `shift` samples apart (0: `size`, without an overlap); a last
+  /// one that would be shorter is left out. Targets, where there are any, are joined likewise.
   /// Use: `samples.window(17, 1)`. Keras: `Dataset.window`, `timeseries_dataset_from_array`.
   template <class Made = Window, class Any = AnyStage>
   [[nodiscard]] auto window(std::int64_t size, std::int64_t shift = 0,

@@ -23,8 +23,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// The samples of a pass, in the dataset's order, as one stream that is cut into batches anew:
 /// `part` / `whole` of the dataset's batch size, rounded down, but at least one sample; the last of
-/// a pass may be smaller. That of the dataset is what it describes, or else that of its first batch
-/// in the pass.
+/// a pass may be smaller. The dataset's batch size is the one that it describes, or else the size
+/// of its first batch in the pass.
 ///
 /// Unlike those of other datasets, its positions count samples, because batches of another size may
 /// begin at any of them: position() are the samples consumed, and seek(n) goes to where next()
@@ -37,7 +37,7 @@ class ResizedBatches {
   [[nodiscard]] std::size_t sample_size() const { return dataset_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return dataset_.target_size(); }
   [[nodiscard]] std::size_t weight_size() const { return dataset_.weight_size(); }
-  /// Of a pass that ends, the number of batches is not known before it was made.
+  /// Infinite if the dataset is; else unknown until a pass was made.
   [[nodiscard]] std::int64_t cardinality() const {
     return dataset_.cardinality() == infinite_cardinality ? infinite_cardinality
                                                           : unknown_cardinality;

@@ -178,7 +178,7 @@ class StreamRuns {
     state.run = run = opened(pass, state);
     return run;
   }
-  /// That of a pass, if there is one.
+  /// The run of a pass; null if there is none.
   std::shared_ptr<StreamRun> find(std::uint64_t pass) {
     const std::lock_guard lock(mutex_);
     const auto found = passes_.find(pass);

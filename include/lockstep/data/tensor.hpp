@@ -53,7 +53,10 @@ struct RowsAndExtents {
 }  // namespace detail
 
 /// A constant array of [rows x sample shape], row-major: the elements of one sample are contiguous.
-/// Copies and slices share the elements.
+/// Copies and slices share the elements. It is made of a std::vector of the values and a shape,
+/// whose first extent is the number of rows, `Tensor<float>(values, {60'000, 28, 28})`; of a
+/// std::vector alone, one number a row, as for labels; or of an Eigen matrix. `rows()`, `shape()`,
+/// `values()`, `row(i)`, `slice(begin, end)` and `channels_last()` are its members.
 ///
 /// U is the stored type; samples become float or double when they are read. `images / 255.0f`
 /// therefore still holds bytes, and is divided at that moment.

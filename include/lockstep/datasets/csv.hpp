@@ -31,7 +31,9 @@ struct CsvOptions {
 };
 
 /// The texts that a column of categories may have, and their numbers: 1, 2, ... in the order of the
-/// texts' bytes; 0 is any other text and a missing one. Its size is what Embedding wants to know.
+/// texts' bytes; 0 is any other text and a missing one. Its size is what Embedding wants to know,
+/// and where the column is the label, the last Dense: `Vocabulary({"cat", "dog", "owl"})` are four
+/// numbers, 0 to 3. CsvTable::vocabulary makes one of all texts of a column.
 /// Use: `Vocabulary({"red", "green"})`. Keras: `StringLookup`.
 class Vocabulary {
  public:
@@ -76,7 +78,7 @@ struct CsvHeader {
 }  // namespace detail
 
 /// A table, held in memory as text. Any number of threads may read it.
-/// Use: `CsvTable("table.csv", "a,b\n1,2\n")`. Keras: none (pandas).
+/// Use: `CsvTable("a,b\n1,2\n", "table.csv")`. Keras: none (pandas).
 class CsvTable {
  public:
   /// `text` in the form of RFC 4180: fields in quotes may have separators, line ends and "" for a
@@ -87,7 +89,9 @@ class CsvTable {
   /// ConfigurationError for a separator that cannot be one.
   CsvTable(std::string_view text, std::string name, CsvOptions options = {});
 
+  /// How many rows there are, without the line of names.
   [[nodiscard]] std::size_t rows() const noexcept { return lines_.size(); }
+  /// The names of the columns, in their order.
   [[nodiscard]] const std::vector<std::string>& columns() const noexcept { return header_.columns; }
 
   /// The fields of a column. Throws DataError, with the columns that there are, for an unknown
@@ -99,7 +103,7 @@ class CsvTable {
   /// missing one.
   [[nodiscard]] std::vector<double> numbers(std::string_view column,
                                             std::optional<double> missing = {}) const;
-  /// All that a column of categories has.
+  /// All texts that a column of categories has, numbered from 1.
   [[nodiscard]] Vocabulary vocabulary(std::string_view column) const {
     return Vocabulary(texts(column));
   }

@@ -41,7 +41,7 @@ struct ImageLimits {
   /// Bytes while it is decoded, 3 a pixel for the result among them. (Pillow refuses more pixels
   /// than these 179 million, too.)
   std::uint64_t memory = std::uint64_t{1} << 29;
-  /// Of a JPEG: each is a walk over the whole image. Encoders make about 10 of a progressive one.
+  /// Scans of a JPEG: each walks over the whole image. Encoders make about 10 of a progressive one.
   int jpeg_scans = 32;
 };
 

@@ -45,6 +45,8 @@ struct ImageFolderOptions {
   ImageSubset subset = ImageSubset::all;  ///< with a validation_split: the one or the other
   OnBadImage on_bad_image = OnBadImage::error;
   ImageLimits limits = {};  ///< of lockstep's decoder
+  /// Of the files that are images, in small letters; another decoder may have others: {".ppm"}.
+  std::vector<std::string> extensions = {".png", ".jpg", ".jpeg", ".jpe", ".jfif"};
 };
 
 namespace detail {
@@ -56,7 +58,7 @@ struct ImageFolderFiles {
   std::vector<std::uint32_t> labels;
 };
 
-/// All files in folders of classes, and below, with the name of a PNG or JPEG, in the order and the
+/// All files in folders of classes, and below, with one of the extensions, in the order and the
 /// part that the options say. Folders and files whose names begin with a dot are left out. A line
 /// of the log counts what is, by kind. Throws ConfigurationError for bad options, DataError when
 /// there are none.
@@ -147,8 +149,10 @@ class ImageFolder {
 };
 
 /// A pipeline of the images in a folder that has a folder for each class (Keras's
-/// image_dataset_from_directory, before batch), decoded by a function of the caller's. For training
-/// and validation:
+/// image_dataset_from_directory, before batch). Programs that link lockstep::images give two
+/// arguments, for PNG and JPEG. The third one is another decoder: `DecodedImage
+/// decode(std::span<const std::byte> bytes, const std::string& path)` makes an image of a file's
+/// bytes, and throws DataError where it cannot. The images for training and those for validation:
 /// @code
 /// auto train = from_image_folder("pets", {.validation_split = 0.2,
 ///                                         .subset = ImageSubset::training});
@@ -180,8 +184,8 @@ template <class Char = char>
 auto from_image_folder(const std::string&, const ImageFolderOptions& = {}) {
   static_assert(!sizeof(Char),
                 "lockstep: from_image_folder(directory, options) decodes PNG and JPEG in programs "
-                "that link the CMake target lockstep::images; others give a function: "
-                "from_image_folder(directory, options, decode)");
+                "that link the CMake target lockstep::images (or with pkg-config lockstep-images); "
+                "others give a function: from_image_folder(directory, options, decode)");
 }
 
 #endif

@@ -33,6 +33,15 @@ LOCKSTEP_INLINE void check_image_options(const ImageFolderOptions& options) {
   if (options.channels != 1 && options.channels != 3)
     throw ConfigurationError(
         concat({"from_image_folder: channels must be 1 or 3, got ", options.channels}));
+  if (options.extensions.empty())
+    throw ConfigurationError(
+        "from_image_folder: extensions is empty: say how images end, as in {\".png\"}");
+  for (const std::string& extension : options.extensions)
+    if (extension.size() < 2 || extension[0] != '.' ||
+        lower_extension("x" + extension) != extension)
+      throw ConfigurationError(
+          concat({"from_image_folder: extensions are a dot and small letters, as \".png\", got ",
+                  in_quotes(extension)}));
   if (!(options.validation_split >= 0 && options.validation_split < 1))
     throw ConfigurationError(concat(
         {"from_image_folder: validation_split must be in [0, 1), got ", options.validation_split}));
@@ -45,7 +54,8 @@ LOCKSTEP_INLINE void check_image_options(const ImageFolderOptions& options) {
 /// Looks for images, and counts what else is there.
 class ImageSearch {
  public:
-  explicit ImageSearch(const std::string& directory) : directory_(directory) {}
+  ImageSearch(const std::string& directory, const std::vector<std::string>& extensions)
+      : directory_(directory), extensions_(extensions) {}
 
   /// The names of the folders in the directory, in order.
   [[nodiscard]] std::vector<std::string> classes() {
@@ -68,7 +78,6 @@ class ImageSearch {
 
   /// The images in and below the folder of a class, in order.
   [[nodiscard]] std::vector<std::string> images(const std::string& name) {
-    constexpr std::array readable{".png", ".jpg", ".jpeg", ".jpe", ".jfif"};
     const std::filesystem::path folder = std::filesystem::path(directory_) / name;
     std::vector<std::string> paths;
     std::error_code error, ignored;
@@ -81,7 +90,8 @@ class ImageSearch {
       } else if (entry->is_directory(ignored)) {
         continue;
       } else if (entry->is_regular_file(ignored) &&
-                 std::find(readable.begin(), readable.end(), extension) != readable.end()) {
+                 std::find(extensions_.begin(), extensions_.end(), extension) !=
+                     extensions_.end()) {
         paths.push_back(entry->path().string());
       } else {
         ++others_[extension.empty() ? "without an extension" : printable(extension, 20)];
@@ -108,6 +118,7 @@ class ImageSearch {
   }
 
   const std::string& directory_;
+  const std::vector<std::string>& extensions_;
   std::map<std::string, std::size_t> others_;
 };
 
@@ -141,7 +152,7 @@ LOCKSTEP_INLINE void choose_images(ImageFolderFiles& files, const ImageFolderOpt
 LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory,
                                              const ImageFolderOptions& options) {
   check_image_options(options);
-  ImageSearch search(directory);
+  ImageSearch search(directory, options.extensions);
   const std::vector<std::string> found = search.classes();
   ImageFolderFiles files{.class_names = options.class_names, .paths = {}, .labels = {}};
   if (files.class_names.empty()) files.class_names = found;
@@ -155,11 +166,15 @@ LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory,
     files.labels.resize(files.paths.size(), static_cast<std::uint32_t>(label));
   }
   const std::string others = search.others();
-  if (files.paths.empty())
+  if (files.paths.empty()) {
+    std::string expected;
+    for (const std::string& extension : options.extensions)
+      expected += concat({expected.empty() ? "" : ", ", extension});
     throw DataError(concat({"from_image_folder: ", directory,
                             " has no images; expected a folder for each class with files that end "
-                            "in .png, .jpg, .jpeg, .jpe or .jfif, found ",
-                            others.empty() ? "nothing" : others}));
+                            "in one of ",
+                            expected, "; found ", others.empty() ? "nothing" : others}));
+  }
   // (The other part of the same folder has the same to say.)
   if (!others.empty() && options.subset != ImageSubset::validation)
     log_line(

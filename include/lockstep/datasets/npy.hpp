@@ -19,11 +19,11 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// An array in a .npy file, or in an .npz file, of which the system reads the rows that are asked
-/// for: it may be larger than the memory. (An array in Fortran's order has its rows spread over the
-/// file: reading one may read all.) Elements of '|b1', '|u1', '|i1', '<u2', '<i2', '<f2',
-/// '<u4', '<i4', '<f4', '<u8', '<i8' and '<f8' become float or double. Copies share the file; any
-/// number of threads may read it. The file must not become shorter meanwhile.
+/// An array in a .npy or .npz file. The system reads only the rows that are asked for, so the array
+/// may be larger than the memory. (An array in Fortran's order has its rows spread over the file:
+/// reading one may read all.) Elements of '|b1', '|u1', '|i1', '<u2', '<i2', '<f2', '<u4', '<i4',
+/// '<f4', '<u8', '<i8' and '<f8' become float or double. Copies share the file; any number of
+/// threads may read it. The file must not become shorter meanwhile.
 /// Use: `NpyArray("data.npz", "x")`. Keras: `numpy.load(path, mmap_mode="r")`.
 class NpyArray {
  public:

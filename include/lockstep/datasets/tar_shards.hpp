@@ -174,8 +174,10 @@ namespace detail {
 void check_tar_images(const TarImageOptions& options);
 }  // namespace detail
 
-/// A pipeline of the images in tar files, with the numbers of their classes, decoded by a function
-/// of the caller's, `decode(bytes, name)`, a DecodedImage; numbers from 0 to 255.
+/// A pipeline of the images in tar files, with the numbers of their classes; pixels are numbers
+/// from 0 to 255. Programs that link lockstep::images give two arguments, for PNG and JPEG. The
+/// third one is another decoder, `DecodedImage decode(std::span<const std::byte> bytes, const
+/// std::string& name)`, where `name` is the sample's.
 /// Use: `from_tar_images({"train-000.tar"}, {.height = 64, .width = 64})`. Keras: none
 /// (`webdataset.WebDataset(...).decode("rgb").to_tuple("jpg", "cls")`).
 template <class Decode>
@@ -204,7 +206,8 @@ template <class Char = char>
 auto from_tar_images(const std::vector<std::string>&, const TarImageOptions& = {}) {
   static_assert(!sizeof(Char),
                 "lockstep: from_tar_images(paths, options) decodes PNG and JPEG in programs that "
-                "link the CMake target lockstep::images; others give a function: "
+                "link the CMake target lockstep::images (or with pkg-config lockstep-images); "
+                "others give a function: "
                 "from_tar_images(paths, options, decode)");
 }
 

@@ -21,7 +21,7 @@ namespace detail {
 inline constexpr std::uint64_t tar_block = 512;
 inline constexpr std::uint64_t tar_longest_extension = std::uint64_t{1} << 20;  // of x and L
 
-/// Of a field of a header.
+/// A field of a header.
 struct TarField {
   std::size_t begin, size;
 };

@@ -46,7 +46,7 @@ namespace detail {
 
 namespace detail {
 
-/// Of the group whose first channel and filter x, delta and the gradients begin with.
+/// For one group: x, delta and the gradients begin with its first channel and filter.
 template <class T>
 void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x,
                                           const Delta<T>& delta, T* weight_gradient,

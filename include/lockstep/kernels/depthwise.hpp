@@ -229,7 +229,7 @@ struct DepthwiseWeightGradient {
     return sum_of_lanes<T>(sum);
   }
 
-  /// Of filter f in one row of outputs.
+  /// Finishes filter f in one row of outputs.
   template <class Isa>
   LOCKSTEP_KERNEL void mask_and_add_bias(std::size_t row, std::size_t f, T* sums) const {
     constexpr std::size_t n = lanes<T, Isa>;

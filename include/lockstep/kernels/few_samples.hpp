@@ -20,7 +20,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
-/// v = p[0 ... count - 1], and whatever follows as far as that lies before `end`.
+/// v = p[0 ... count - 1], and perhaps elements that follow before `end`.
 template <class T, class V>
 LOCKSTEP_KERNEL void load_inside(V& v, const T* p, std::size_t count, const T* end) {
   if (static_cast<std::size_t>(end - p) >= sizeof(V) / sizeof(T)) [[likely]]
@@ -106,7 +106,7 @@ struct DenseOfFew {
       }
   }
 
-  /// Of the inputs i, i + 1, ...: sums += weights * x. Perhaps fetches the weights of later ones.
+  /// sums += weights * x for the inputs i, i + 1, ... Perhaps fetches the weights of later ones.
   template <class Isa, std::size_t Samples, std::size_t Inputs, bool Fetches>
   LOCKSTEP_KERNEL void add_inputs(std::size_t sample, std::size_t i, std::size_t unit,
                                   std::size_t count, T (&sums)[Samples][units_at_once]) const {

@@ -18,7 +18,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 /// Where a rounded kernel [inputs x units] lies in its memory, aligned to 64 bytes.
 class Int8Kernel {
  public:
-  /// Of both, as the memory has them, filled up with zeros.
+  /// Inputs and units are padded with zeros to multiples of these.
   static constexpr std::size_t input_multiple = 32, unit_multiple = 16;
   [[nodiscard]] static constexpr std::size_t rounded(std::size_t size, std::size_t multiple) {
     return (size + multiple - 1) / multiple * multiple;
@@ -54,7 +54,8 @@ class Int8Kernel {
 void quantize_int8(std::size_t inputs, std::size_t units, const float* weights,
                    const Int8Kernel& to);
 
-/// Of weights that are the memory of an Int8Kernel. Keeps memory for the thread's next call.
+/// Multiplies by weights that are the memory of an Int8Kernel. Keeps memory for the thread's next
+/// call.
 void multiply_int8(const AnyDense<float>& dense);
 
 /// The way of computing that multiply_int8 takes on this machine, by the instruction set in force.

@@ -74,7 +74,7 @@ struct ProductBlock {
     }
   };
 
-  /// Of this block, about.
+  /// About how many tiles this block has.
   template <class Isa>
   [[nodiscard]] LOCKSTEP_KERNEL std::size_t tiles() const {
     constexpr std::size_t width = (Isa::registers == 32 ? 4 : 2) * lanes<T, Isa>;

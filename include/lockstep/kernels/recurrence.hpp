@@ -65,7 +65,7 @@ struct RecurrenceSize {
 
   [[nodiscard]] constexpr std::size_t batch() const noexcept { return padded_columns(samples); }
   [[nodiscard]] constexpr std::size_t columns() const noexcept { return steps * batch(); }
-  /// Of an array of states.
+  /// Columns of an array of states.
   [[nodiscard]] constexpr std::size_t state_columns() const noexcept {
     return (steps + 1) * batch();
   }
@@ -318,7 +318,7 @@ struct RecurrentGradients {
   T* scratch = nullptr;  ///< delta_products_scratch(gates * units)
 };
 
-/// Those of one whose gates all see the state before: LSTM, SimpleRNN.
+/// The gradients of a recurrence whose gates all see the state before: LSTM, SimpleRNN.
 template <class T>
 void recurrent_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to) {
   const RecurrenceSize& s = r.size;

@@ -49,7 +49,7 @@ inline constexpr std::size_t winograd_samples = 32;
 [[nodiscard]] constexpr std::size_t winograd_inputs(std::size_t channels) noexcept {
   return 16 * (channels + 1) * winograd_samples;
 }
-/// `inner` weights of each row take the room of so many. (Not a power of two: the 16 numbers of a
+/// Elements that `inner` weights of a row take. (Not a power of two: the 16 numbers of a
 /// weight would all fall into one set of the first-level cache.)
 [[nodiscard]] constexpr std::size_t winograd_room(std::size_t inner) noexcept { return inner + 4; }
 /// Rows of transformed weights: padded to whole register tiles, whatever the instruction set.

@@ -41,9 +41,9 @@ struct MultiHeadAttentionOptions {
   std::size_t output_shape = 0;         ///< features of the output; 0: those of the query
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
-  /// Of attention_output's kernel, where it differs: GPT-2 draws it smaller.
+  /// For attention_output's kernel, where it differs: GPT-2 draws it smaller.
   InitializerOption output_kernel_initializer = kernel_initializer;
-  // Of all four projections.
+  // For all four projections.
   Regularizer kernel_regularizer = {};
   Regularizer bias_regularizer = {};
   Constraint kernel_constraint = {};
@@ -163,7 +163,7 @@ struct AttentionLayout {
   }
 };
 
-/// That of the options, between two sequences.
+/// The layout of attention between two sequences, by the options.
 template <class Queries, class Values>
 constexpr AttentionLayout attention_layout(std::size_t heads, std::size_t key_dim,
                                            const MultiHeadAttentionOptions& options) {
@@ -226,7 +226,7 @@ consteval auto attention_variables(const AttentionLayout& l) {
     return std::array{query, key, value, output};
 }
 
-/// Of Attention and AdditiveAttention, under Keras's names.
+/// The variables of Attention and AdditiveAttention, under Keras's names.
 template <AttentionScore Score, bool UseScale>
 consteval auto score_variables(std::size_t width) {
   const Variable scale = Score == AttentionScore::additive
@@ -400,7 +400,7 @@ class AttentionWork {
             factors_->hidden + (p == query ? 0 : factors_->rank * stride),
             factors_->temporary};
   }
-  /// Of the factors, and what they add to dx.
+  /// Computes the factors' gradients, and adds their part to dx.
   void factor_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
                         const T* dy, T* dx) const {
     if (!has_factors(p)) return;
@@ -565,7 +565,7 @@ struct MultiHeadAttention {
   static constexpr std::size_t scratch(std::size_t samples) {
     return layout<In>().places(samples).end;
   }
-  /// Of scratch, the first elements, for which 16 bits do where a policy says so.
+  /// The first elements of scratch, which may have 16 bits where a policy says so.
   template <class In>
   static constexpr std::size_t packed_scratch(std::size_t samples) {
     return layout<In>().places(samples).packed;

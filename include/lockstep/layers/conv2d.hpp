@@ -521,7 +521,7 @@ struct SeparableConv2D {
   static constexpr std::size_t scratch(std::size_t stride) {
     return Parts<In>(stride).slope + detail::slope_size<Activation>(Output<In>::size * stride);
   }
-  /// That of the kernels.
+  /// The scratch of the kernels.
   template <class In>
   static constexpr std::size_t temporary(std::size_t stride) {
     const Parts<In> parts(stride);

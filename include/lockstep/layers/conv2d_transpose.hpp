@@ -225,7 +225,7 @@ struct Conv2DTranspose {
     return pass.scratch.data();
   }
 
-  /// Of the convolution whose input is y.
+  /// The size of the convolution whose input is y.
   template <class In>
   static constexpr kernels::ConvolutionSize size(std::size_t batch) {
     return detail::convolution_size<Output<In>, In,

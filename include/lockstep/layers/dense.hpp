@@ -82,7 +82,7 @@ struct Dense {
   static constexpr std::size_t scratch(std::size_t stride) {
     return detail::slope_size<Activation>(Units * stride);
   }
-  /// Of scratch, the first elements, for which 16 bits do where a policy says so.
+  /// The first elements of scratch, which may have 16 bits where a policy says so.
   template <class In>
   static constexpr std::size_t packed_scratch(std::size_t stride) {
     return scratch<In>(stride);

@@ -33,8 +33,8 @@ struct Flop {
   friend constexpr bool operator==(const Flop&, const Flop&) = default;
 };
 
-/// Of a product with a kernel, which takes as many operations forward, for the kernel's gradient
-/// and for that of the input.
+/// The Flop of a product with a kernel: as many operations forward as for the kernel's gradient and
+/// for the input's.
 [[nodiscard]] constexpr Flop product_flop(std::uint64_t multiply_adds) {
   return {2 * multiply_adds, 4 * multiply_adds, 2 * multiply_adds};
 }

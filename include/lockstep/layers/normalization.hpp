@@ -35,7 +35,8 @@ struct NormalizationOptions {
 
 /// y = (x - mean) / max(sqrt(variance), 1e-7) for each channel, the last dimension of samples of
 /// any shape; mean and variance are those of the data and are not trained. Variables that are not
-/// trained: mean and variance [channels], at first 0 and 1; Model::adapt or load_weights sets them.
+/// trained: mean and variance [channels], at first 0 and 1, with which the layer changes nothing;
+/// Model::adapt or load_weights sets them.
 /// Use: `Normalization<>`: Shape<10> -> Shape<10>; not trained: mean (10), variance (10).
 template <NormalizationOptions Options = NormalizationOptions{}>
 struct Normalization {

@@ -243,7 +243,7 @@ struct GlobalAveragePooling1D {
   }
 
  private:
-  /// Of one feature.
+  /// The size of one feature.
   template <class In, class T>
   static kernels::TimeMajor<T> size_of(const TensorView<const T>& x) {
     return {.features = 1,

@@ -61,7 +61,7 @@ struct GlobalPooling3D {
 template <class Large, class Small, Extent3D Pool, Extent3D Stride, Padding How>
 struct VolumePools {
   static constexpr std::size_t depth = Large::extents[0];
-  /// Of a sample, between the passes.
+  /// Elements of a sample between the passes.
   static constexpr std::size_t between = depth * (Small::size / Small::extents[0]);
 
   std::size_t batch;

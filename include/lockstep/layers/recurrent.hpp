@@ -80,7 +80,7 @@ struct RecurrentLayout {
     return p;
   }
 
-  /// Of a sample. (States have a gradient in any case.)
+  /// The Flop of a sample. (States have a gradient in any case.)
   [[nodiscard]] constexpr Flop flop() const {
     const Flop recurrent = product_flop(steps * gates * units * units);
     Flop all = product_flop(steps * gates * units * inputs);

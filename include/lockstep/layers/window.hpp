@@ -42,7 +42,7 @@ struct Extent3D {
         height(static_cast<std::size_t>(h)),
         width(static_cast<std::size_t>(w)) {}
 
-  /// Those of a plane.
+  /// Height and width.
   [[nodiscard]] constexpr Extent2D plane() const noexcept { return {height, width}; }
   [[nodiscard]] constexpr std::size_t size() const noexcept { return depth * height * width; }
 

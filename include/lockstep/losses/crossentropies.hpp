@@ -86,7 +86,7 @@ struct BinaryCrossentropy {
 
   [[nodiscard]] double cross_entropy(double score, double target) const;
 
-  // Of output `f`.
+  // Writes the gradient of output `f`.
   template <class T>
   void differentiate(TensorView<const T> predictions, TensorView<const T> targets,
                      TensorView<T> gradient, std::size_t f) const;
@@ -332,7 +332,7 @@ struct CategoricalFocalCrossentropy {
                std::span<double> losses, TensorView<T> gradient) const;
 
  private:
-  /// Of a row: q is exp(z - largest) / sum, or p / sum.
+  /// The scale of a row: q is exp(z - largest) / sum, or p / sum.
   struct Scale {
     double largest, sum;
   };

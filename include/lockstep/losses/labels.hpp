@@ -28,15 +28,18 @@ consteval std::size_t one_label() {
                 "model with Flatten and Dense<classes>");
   static_assert(Out::size > 1,
                 "lockstep: a loss over class labels needs at least two classes: end the model with "
-                "Dense<classes>");
+                "Dense<classes>, or with one output take BinaryCrossentropy");
   return 1;
 }
 
 [[noreturn]] inline void throw_bad_label(std::string_view loss, std::size_t row, double label,
                                          std::size_t classes) {
-  throw BadTarget(concat({loss, ": the label of "}), row,
-                  concat({" is ", label, "; expected a whole number from 0 to ", classes - 1,
-                          " (the model has ", classes, " outputs)"}));
+  throw BadTarget(
+      concat({loss, ": the label of "}), row,
+      concat(
+          {" is ", label, "; expected a whole number from 0 to ", classes - 1, " (the model has ",
+           classes, " outputs",
+           label == static_cast<double>(classes) ? "; those of a Vocabulary begin at 1)" : ")"}));
 }
 
 /// Throws BadTarget unless every label is one of 0, 1, ..., classes - 1, or `ignored`.

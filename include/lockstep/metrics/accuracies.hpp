@@ -26,7 +26,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 ///   n > 1    1        sparse categorical: the index of the largest output is the target
 ///   n > 1    n        categorical: the largest output is where the largest target is
 ///
-/// Of equal outputs the first counts as the largest. Other widths throw DataError.
+/// The first of equal outputs counts as the largest. Other widths throw DataError.
 /// Use: `Accuracy{}`. Keras: `metrics=["accuracy"]`.
 struct Accuracy {
   static constexpr std::string_view name = "accuracy";

@@ -133,7 +133,7 @@ struct AUC {
   }
   static double ratio(double a, double b) { return b != 0 ? a / b : 0.0; }
 
-  /// Of one label.
+  /// The area of one label.
   [[nodiscard]] double area(std::span<const double> sums) const {
     double positives = 0, negatives = 0;
     for (std::size_t i = 0; i < count(); ++i) {

@@ -44,8 +44,8 @@ struct Budget {
   std::size_t memory = 0;                 ///< all of these
   std::uint64_t flop = 0;                 ///< of the step's matrix products: see Flop
   std::string_view uncounted_layer = {};  ///< one that does not say its Flop; empty: all do
-  /// Bytes that a rank sends in an all-reduce of the gradients round the ring; with sharded updates
-  /// as many. (Where those of all ranks together are at most 512 KiB, they are gathered instead.)
+  /// Bytes that a rank sends in an all-reduce of the gradients round the ring, also with sharded
+  /// updates. (Gradients of at most 512 KiB over all ranks are gathered instead.)
   std::size_t sent = 0;
 
   friend constexpr bool operator==(const Budget&, const Budget&) = default;

@@ -369,12 +369,11 @@ class ModelVariables {
   /// worker, DataError when it cannot be read or is damaged, and ConfigurationError naming the
   /// first variable that is missing, unknown or of another shape; nothing is changed then.
   ///
-  /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
-  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
-  /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
-  /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
-  /// DataError all the same). A model that is in fit, or of which a variable was not loaded, keeps
-  /// its state.
+  /// In Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by class and
+  /// number, as in Keras: "dense_1/0" for dense_1/kernel. The optimizer's state is taken over, too,
+  /// if it is of an optimizer like this one: slots, updates made and, unless there is a schedule,
+  /// the learning rate; the chief says so, or why not (a state that is damaged is a DataError all
+  /// the same). A model that is in fit, or of which a variable was not loaded, keeps its state.
   /// Use: `model.load_weights("net.safetensors")`.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
   /// The same from a file of another model or program: by the variables' names, without those of
@@ -744,13 +743,18 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
     using Out = typename Net::template Output<In>;
     static_assert(
         Loss<LossType, TokenOf<Out>, T>,
-        "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
+        "lockstep: in compile<Net>(strategy, options, loss, optimizer, metrics...), which "
+        "may lack the first two, what stands for the loss is none of this model (see "
+        "losses/concepts.hpp)");
     static_assert(
         Optimizer<OptimizerType, T>,
-        "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");
+        "lockstep: in compile<Net>(strategy, options, loss, optimizer, metrics...), which "
+        "may lack the first two, what stands for the optimizer is none (see "
+        "optimizers/concepts.hpp)");
     static_assert(
         (Metric<Metrics, T> && ...),
-        "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
+        "lockstep: what stands behind the optimizer must be metrics: ls::Accuracy{}, not a string; "
+        "a loss as a metric is ls::metrics::MeanAbsoluteError{} (see metrics/concepts.hpp)");
     static_assert(!std::same_as<LossType, NoLoss> || sizeof...(Metrics) == 0,
                   "lockstep: a model without a loss has no targets, and so no metrics");
     return Model<Net, T, S, LossType, OptimizerType, Metrics...>(

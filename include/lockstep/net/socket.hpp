@@ -29,7 +29,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 // --- names ---------------------------------------------------------------------------------------
 
-/// Of one end: an IPv4 or IPv6 address and a port.
+/// One end of a connection: an IPv4 or IPv6 address and a port.
 using SocketName = sockaddr_storage;
 
 [[nodiscard]] inline const sockaddr* plain(const SocketName& name) noexcept {
@@ -80,7 +80,7 @@ inline void set_port(SocketName& name, int port) noexcept {
   return names;
 }
 
-/// Of an IP address, which nothing has to resolve; none when `ip` is something else.
+/// The name of an IP address, without resolving anything; nothing when `ip` is no IP address.
 [[nodiscard, gnu::cold]] inline std::optional<SocketName> ip_name(const std::string& ip, int port) {
   SocketName name{};
   auto& v4 = reinterpret_cast<sockaddr_in&>(name);

@@ -72,7 +72,7 @@ struct MergeCalls {
     elements += keeps_output(branch) ? branch.place.kept_size(samples) : 0;
   return elements;
 }
-/// Of these, those that are packed.
+/// Elements of the packed outputs, when unpacked.
 [[nodiscard]] constexpr std::size_t unpacked_outputs(std::span<const Branch> branches,
                                                      std::size_t samples) {
   std::size_t elements = 0;

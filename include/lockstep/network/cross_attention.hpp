@@ -79,7 +79,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
     return own += Base::template flop<In>;
   }();
 
-  /// That of the branches, and the attention's.
+  /// The scratch of the branches and of the attention.
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return Base::template scratch<In>(samples) + layout<In>().places(samples).end;

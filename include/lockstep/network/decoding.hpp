@@ -66,7 +66,7 @@ struct DecodePass {
   TensorView<const T> x;
   TensorView<T> y;
   T* memory = nullptr;  ///< decode_memory<In>(rows) elements
-  /// Of a container: y has the last row of each text alone.
+  /// For a container: y has only the last row of each text.
   bool last_rows = false;
 };
 
@@ -90,7 +90,7 @@ namespace detail {
 
 inline constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
 
-/// Between the features of an array of so many rows.
+/// The distance between the features of an array of `rows` rows.
 [[nodiscard]] constexpr std::size_t decode_stride(std::size_t rows) {
   return rows == 1 ? 1 : padded_batch(rows);
 }
@@ -497,7 +497,7 @@ constexpr DecodeStep<T> decode_step(const LayerPlace& place) {
           .positions = Work::positions};
 }
 
-/// Of the layers of a container, one after the other.
+/// The steps of a container's layers, one after the other.
 template <class T>
 using DecodeSteps = std::span<const DecodeStep<T>>;
 

@@ -71,8 +71,8 @@ consteval std::span<const Variable> state_variables_of() {
     return {};
 }
 
-/// Of a sample of shape In. A layer that does not say is named if it might have products: if it has
-/// a variable of two dimensions or more.
+/// The Flop of L for a sample of shape In. A layer that does not say is named if it may have
+/// products, that is, a variable of two dimensions or more.
 template <class L, class In>
 consteval Flop flop_of() {
   using G = Given<L, In>;

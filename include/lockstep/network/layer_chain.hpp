@@ -17,8 +17,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
-/// Of all types. g++ prints the name in its first message about a layer without its <>; and what a
-/// layer itself asserts of its arguments is said where the model is named, before long notes.
+/// Whether all types are complete. g++ prints the name in its first message about a layer without
+/// its <>, and reports what a layer asserts of its arguments where the model is named, before long
+/// notes.
 template <class... Layers>
 // NOLINTNEXTLINE(bugprone-sizeof-expression): it asks whether the type is complete
 concept each_layer_has_its_angle_brackets = ((sizeof(Layers) > 0) && ...);
@@ -79,7 +80,7 @@ struct Chain<Position, In, Below, LayerList<All...>, Computed, L, A, Rest...> {
 template <class In, class... Layers>
 using ChainOf = Chain<0, In, void, LayerList<>, LayerList<>, Layers...>;
 
-/// Those of layers one after the other, `times` times. Without a gradient of the input, backward
+/// The Flop of layers one after the other, `times` times. Without a gradient of the input, backward
 /// ends at the first layer with variables.
 template <class... At>
 consteval Flop flop_in_a_row(LayerList<At...>, std::size_t times = 1) {

@@ -66,7 +66,7 @@ struct TwoOfOneShape {
 template <class A, class B>
 struct TwoOfOneShape<A, B> : SameShape<A, B> {};
 
-/// Two flat ones, of which one number is made.
+/// Two flat arrays of one size, which become one number.
 template <class... Outs>
 struct FlatPair : TwoOfOneShape<Outs...> {};
 template <class A, class B>

@@ -106,8 +106,8 @@ struct RecomputePlaces {
 /// Loss, gradients and all variables have the same bits as without: random masks are keyed, and
 /// moving statistics are changed once. It may stand in Repeat, Residual, Recompute and others.
 ///
-/// Of one layer (a Sequential, say), it has the names of that layer, and of several those of a
-/// Sequential of them; files of weights load with Recompute or without. Inference calls the
+/// Around one layer (a Sequential, say), it takes that layer's names; around several, the names of
+/// a Sequential of them. Files of weights load with Recompute or without. Inference calls the
 /// layers as ever. Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost",
 /// arXiv 1604.06174, 2016.
 /// @code

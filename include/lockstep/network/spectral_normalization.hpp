@@ -190,7 +190,7 @@ struct SpectralNormalization : detail::SpectralSequence<L> {
   template <class In>
   static constexpr Flop flop = detail::flop_of<L, In>();
 
-  /// Of L, and behind it the divided kernel, v, u as forward has had it, and sigma.
+  /// L's scratch, and behind it the divided kernel, v, the u that forward used, and sigma.
   template <class In>
   static constexpr std::size_t scratch(std::size_t size) {
     return scratch_of_layer<In>(size) + padded_batch(kernel<In>.size()) + padded_batch(rows<In>) +

@@ -43,6 +43,8 @@ concept LearningRateSchedule = !std::convertible_to<S, double> && std::copy_cons
                                  { schedule(step) } -> std::convertible_to<double>;
                                };
 
+/// An optimizer's learning rate: a number, a schedule, or a function of the number of updates. An
+/// optimizer of your own that has a field of this type takes all of them.
 /// @code
 /// Adam{.learning_rate = 1e-3}
 /// Adam{.learning_rate = CosineDecay{.initial_learning_rate = 1e-3, .decay_steps = 10'000}}
@@ -84,11 +86,11 @@ class LearningRate {
   }
   constexpr ~LearningRate() { delete schedule_; }
 
-  /// In force for the update after `step` updates.
+  /// The rate for the update after `step` updates.
   [[nodiscard]] double operator()(std::int64_t step) const {
     return schedule_ != nullptr ? schedule_->rate(step) : initial_;
   }
-  /// That of the first update.
+  /// The rate of the first update.
   constexpr operator double() const noexcept { return initial_; }
 
   [[nodiscard]] bool is_scheduled() const noexcept { return schedule_ != nullptr; }

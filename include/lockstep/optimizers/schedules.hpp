@@ -19,7 +19,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-// Of ExponentialDecay and InverseTimeDecay, which have the same options.
+// Shared by ExponentialDecay and InverseTimeDecay, which have the same options.
 
 template <class Decay>
 [[nodiscard]] std::string describe_decay(const Decay& decay) {

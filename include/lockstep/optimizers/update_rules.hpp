@@ -38,7 +38,7 @@ class VariableFilter {
   VariableFilter(std::initializer_list<std::string_view> patterns)
       : patterns_(patterns.begin(), patterns.end()) {}
 
-  /// Those of either.
+  /// Matches what either matches.
   [[nodiscard]] friend VariableFilter operator|(VariableFilter a, const VariableFilter& b) {
     a.patterns_.insert(a.patterns_.end(), b.patterns_.begin(), b.patterns_.end());
     a.dimensions_ = std::max(a.dimensions_, b.dimensions_);

@@ -21,7 +21,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// The variables of a Program, which do not change any more.
 template <class T>
 struct ConstantVariables {
-  /// Those of a file; `options` may be null, and then each variable must be there.
+  /// Reads them from a file; with null `options`, each variable must be there.
   ConstantVariables(const Program<T>& program, const std::string& path,
                     const LoadWeightsOptions* options, LoadedWeights& loaded);
   /// Copies of a trainer's present ones.

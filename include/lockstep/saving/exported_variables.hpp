@@ -101,7 +101,7 @@ SharedCursors shared_cursors(const ExportedVariables& variables) {
   return {variables, variables_of<L, G>().size(), state_variables_of<L, G>().size()};
 }
 
-/// Those of `model`, in float.
+/// The variables of `model`, in float.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
 ExportedVariables exported_variables(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model) {
   using Files = ModelFiles<Model<Net, T, S, LossType, OptimizerType, Metrics...>>;

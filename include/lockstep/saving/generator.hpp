@@ -28,10 +28,10 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How Generator::generate goes on with a text. The next token is drawn from softmax(logits /
-/// temperature), of which top_k leaves the k largest, and top_p then the fewest whose sum is at
-/// least top_p of what is left.
+/// temperature). top_k keeps the k largest probabilities; top_p then keeps the fewest whose sum is
+/// at least top_p of theirs.
 struct GenerateOptions {
-  /// Of each text. 0: as many as the model's sequence has room for.
+  /// Most tokens to add to each text. 0: as many as the model's sequence has room for.
   std::size_t max_new_tokens = 0;
   double temperature = 0;                ///< 0: greedy, always the most probable token
   std::size_t top_k = 0;                 ///< 0: all; needs a temperature
@@ -218,8 +218,9 @@ class Generator {
                                       const GenerateOptions& options = {}) const {
     return writer_.generate({&prompt, 1}, options)[0];
   }
-  /// Of several prompts, which share each pass over the weights: the texts that each would have
-  /// alone, with the seed of its number, bit for bit. Prompt 0 has that of `generate`.
+  /// Continues several prompts, which share each pass over the weights. Each text is, bit for bit,
+  /// what the prompt alone would get with the seed of its number; prompt 0 has the seed of
+  /// `generate`.
   std::vector<std::vector<std::uint32_t>> generate(
       const std::vector<std::vector<std::uint32_t>>& prompts,
       const GenerateOptions& options = {}) const {

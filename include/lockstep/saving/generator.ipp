@@ -59,7 +59,7 @@ std::uint32_t Sampler<T>::draw(std::span<const T> logits, RandomKey key) {
   for (const Candidate& candidate : candidates_) sum += weight(candidate);
   std::size_t count = candidates_.size();
   if (top_p_ < 1) {
-    // A heap, of which only the tokens that stay are taken, to the end of the array.
+    // A heap: only the tokens that stay are taken, to the end of the array.
     const auto after = [&](const Candidate& a, const Candidate& b) { return before(b, a); };
     std::make_heap(candidates_.begin(), candidates_.end(), after);
     auto end = candidates_.end();
@@ -185,7 +185,7 @@ std::vector<std::vector<std::uint32_t>> TextWriter<T>::generate(
   if (room == any_length && options.max_new_tokens == 0)
     throw ConfigurationError("generate: texts of this model have any length: give .max_new_tokens");
   std::size_t longest = 1;
-  std::vector<std::vector<std::uint32_t>> texts;  // with the prompts, as far as these are used
+  std::vector<std::vector<std::uint32_t>> texts;  // each begins with its prompt
   std::vector<std::size_t> begins, limits;
   for (const std::span<const std::uint32_t> prompt : prompts) {
     if (prompt.empty())

@@ -127,7 +127,7 @@ std::vector<std::byte> state_to_keep(const Trainer<T>& trainer, const char* call
 /// Restores what the chief has kept. `call` names the call, and lives as long as the program.
 template <class T>
 void put_back_state(Trainer<T>& trainer, const char* call, const std::vector<std::byte>& kept);
-/// That of the chief, on all workers.
+/// Returns the chief's number on all workers.
 template <class T>
 double chiefs_number(const Trainer<T>& trainer, const char* call, double number);
 
@@ -157,7 +157,8 @@ struct ModelFiles {
 
 }  // namespace detail
 
-/// compile, and then model.load(path): training goes on where the program that saved it was.
+/// compile, and then model.load(path): training goes on where the program that saved it was. On one
+/// device without a strategy: `load_model<Net>(path, loss, optimizer, metrics...)`.
 /// @code
 /// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{},
 ///                                        lockstep::Accuracy{});

@@ -127,7 +127,7 @@ bool is_last_of_window(const Parts<T>& parts, const TrainStep& step) {
   return step.accumulated + 1 >= parts.variables.accumulation_steps();
 }
 
-/// Of all training steps, for random numbers.
+/// The number of this step among all training steps, for random numbers.
 template <class T>
 std::int64_t step_number(const Parts<T>& parts, const TrainStep& step) {
   return step.iteration * parts.variables.accumulation_steps() + step.accumulated;

@@ -194,7 +194,7 @@ class Variables {
   [[nodiscard]] std::span<T> averages() noexcept {
     return slots_[shares_updates_ ? 0 : program_.layout().slots].values();
   }
-  /// Of the outer optimizer; empty when it has none.
+  /// The outer optimizer's momentum; empty when it has none.
   [[nodiscard]] std::span<T> outer_momentum() noexcept {
     return synchronization_.momentum() == 0 ? std::span<T>() : slots_.back().values();
   }
@@ -218,7 +218,7 @@ class Variables {
   void each_range_of_share(std::size_t index, std::size_t count,
                            FunctionRef<void(std::size_t, std::size_t)> f) const;
 
-  /// Of the next update: what the schedule says, or what was set.
+  /// The rate of the next update: by the schedule, or as it was set.
   [[nodiscard]] double learning_rate() const { return learning_rate_of(iterations); }
   /// With a schedule it has no effect.
   void set_learning_rate(double rate) noexcept { learning_rate_ = rate; }
@@ -235,8 +235,8 @@ class Variables {
 
   /// The number of steps whose gradients make one update: a window of steps.
   [[nodiscard]] std::int64_t accumulation_steps() const noexcept { return accumulation_steps_; }
-  /// Of the open window, the steps whose gradients are in accumulated(), reduced over all ranks,
-  /// and the rows of these.
+  /// The steps of the open window whose gradients are in accumulated(), reduced over all ranks, and
+  /// their rows.
   std::int64_t accumulated_steps = 0;
   double accumulated_rows = 0;
   /// Empty with a window of one step.

@@ -163,7 +163,7 @@ class Workspace {
   /// Row by row, as the predictions. The program's loss and metrics read them if has_targets().
   [[nodiscard]] TensorView<const T> targets() const noexcept { return targets_; }
   [[nodiscard]] bool has_targets() const noexcept { return has_targets_; }
-  /// Of the samples; empty where they have none.
+  /// The samples' weights; empty where they have none.
   [[nodiscard]] TensorView<const T> batch_weights() const noexcept { return batch_weights_; }
   [[nodiscard]] TensorView<const T> predictions() const noexcept { return y_; }
   /// Where the loss writes the gradient of the predictions.
@@ -190,7 +190,7 @@ class Workspace {
   }
 
  private:
-  /// Those of a batch, sample by sample: targets, and weights behind them. (Of a Sequence, `use`
+  /// Takes a batch's targets, and weights behind them, sample by sample. (For a Sequence, `use`
   /// puts the targets row by row.)
   void set_targets(const TensorView<const T>& batch, std::size_t targets);
   [[nodiscard]] T class_factor(std::size_t row, std::span<const double> class_weight) const;

@@ -125,14 +125,20 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   /// Whether run() is under way.
   [[nodiscard]] bool is_running() const { return worker_.is_running(); }
 
+  /// How many processes train together: a global batch is that many times the batch of one.
   [[nodiscard]] int num_workers() const noexcept { return worker_.num_workers(); }
+  /// The number of this process among them, from 0.
   [[nodiscard]] int worker_index() const noexcept { return worker_.worker_index(); }
   /// What has named this worker's place: "TF_CONFIG", "torchrun (RANK=1, ...)"; empty when alone.
   [[nodiscard]] const std::string& cluster_source() const noexcept {
     return worker_.cluster().source;
   }
+  /// Whether this process, number 0, is the one that writes files and prints: `if
+  /// (strategy.is_chief()) std::printf(...)`.
   [[nodiscard]] bool is_chief() const noexcept { return worker_index() == 0; }
+  /// The replicas of this process, each on a thread.
   [[nodiscard]] int local_replicas() const noexcept { return worker_.local_replicas(); }
+  /// The replicas of all processes.
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return worker_.num_replicas_in_sync(); }
 
   /// Null without ElasticOptions, and for a process that is alone.

@@ -466,6 +466,25 @@ void FitRank<T>::agree_on_plan() {
   fit.any_rank_has.complete_state = any[3] > 0;
 }
 
+/// The first layer whose mean and variance, which no step changes, are still 0 and 1; empty: there
+/// is none, or they are on a device.
+template <class T>
+std::string layer_to_adapt(const Parts<T>& parts) {
+  const std::span<const Variable> all = parts.program.layout().state_variables;
+  if (parts.program.layout().device != nullptr) return {};
+  const auto is_still = [&](std::size_t i, std::string_view name, T value) {
+    return all[i].is_constant && all[i].name == name &&
+           std::ranges::all_of(parts.workspace.state().slices()[i],
+                               [value](T element) { return element == value; });
+  };
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (is_still(i - 1, "mean", T(0)) && is_still(i, "variance", T(1))) {
+      const std::string name = parts.program.names().state_variables[i];
+      return name.substr(0, name.rfind('/'));
+    }
+  return {};
+}
+
 /// On the leader.
 template <class T>
 void FitRank<T>::begin_training() {
@@ -481,7 +500,11 @@ void FitRank<T>::begin_training() {
                 "and so on, as callbacks/concepts.hpp lists them"}));
   if (is_chief && fit.options.verbose == 2)
     log_line(concat({"data: ", data_.policy_text(), "; updates: ", updater->name()}));
-  fit.callbacks.on_train_begin(fit.training);
+  fit.callbacks.on_train_begin(fit.training);  // which may adapt, or load weights
+  if (const std::string name = is_chief ? layer_to_adapt(model) : std::string(); !name.empty())
+    log_warning(concat({"fit: the layer ", in_quotes(name),
+                        " has mean 0 and variance 1, and changes nothing: call "
+                        "model.adapt(data) before fit, or load_weights"}));
 }
 
 /// Called by all ranks: finds the place in the data after a run whose global batches may have had

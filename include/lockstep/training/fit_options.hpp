@@ -48,14 +48,14 @@ struct FitOptions {
   /// is the target, rounded, or the place of the largest of several. Not for validation. (With
   /// weights of the samples, both are multiplied, as in Keras 2; Keras 3 takes only one of them.)
   std::vector<std::pair<int, double>> class_weight = {};
-  /// Of plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
+  /// For plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
   /// Sequence. A dataset has its own weights: from_tensor_slices(x, y, weights). See there.
   Tensor<float> sample_weight = {};
   int initial_epoch = 0;                                       ///< index of the first epoch
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;  ///< default: until the data ends
   std::optional<std::int64_t> validation_steps =
       std::nullopt;  ///< default: until validation_data ends
-  /// Of the part that validation_split takes; default: batch_size.
+  /// Batch size for the part that validation_split takes; default: batch_size.
   std::optional<std::int64_t> validation_batch_size = std::nullopt;
   ValidationFrequency validation_freq = 1;
   /// When a loss is infinite or NaN on any replica, fit throws on every worker, and the parameters

@@ -15,7 +15,9 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// One value per epoch for each key of the logs, as in Keras's History, for the epochs that one
 /// call of fit has completed. (A saved state has no history: where fit resumes a run, the epochs
-/// before the interruption are missing.)
+/// before the interruption are missing.) `history["loss"]` are the values of one key, a
+/// `std::vector<double>`; `for (const auto& [name, values] : history)` goes through all keys, in
+/// the order of the logs; `history.epoch` are the epochs' numbers.
 class History {
  public:
   /// The epochs that were run, counted from 0. Empty when a restored training had nothing left to

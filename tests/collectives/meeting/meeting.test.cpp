@@ -203,7 +203,7 @@ TEST_SUITE("meeting") {
   TEST_CASE("processes that do not fit are turned away, with the reason on both sides") {
     const lockstep_test::CapturedStderr captured;
     const std::string address = "127.0.0.1:" + std::to_string(free_port());
-    auto host = std::async(std::launch::async, [&] {
+    auto server = std::async(std::launch::async, [&] {
       return come({.rank = 0, .size = 3, .address = address}, within(60s));
     });
     CHECK(contains(
@@ -220,7 +220,7 @@ TEST_SUITE("meeting") {
     CHECK(contains(second, "claims to be rank 1, and so does the worker at 127.0.0.1:"));
     const auto last = come({.rank = 2, .size = 3, .address = address}, within(60s));
     CHECK(first.get() == last);
-    CHECK(host.get() == last);
+    CHECK(server.get() == last);
     CHECK(contains(captured.text(), "expects 4 workers"));
   }
 
@@ -228,7 +228,7 @@ TEST_SUITE("meeting") {
     const lockstep_test::CapturedStderr captured;
     const int port = free_port();
     const std::string address = "127.0.0.1:" + std::to_string(port);
-    auto host = std::async(std::launch::async, [&] {
+    auto server = std::async(std::launch::async, [&] {
       return come({.rank = 0, .size = 2, .address = address}, within(60s));
     });
     const std::vector<std::string> noises = {
@@ -246,14 +246,14 @@ TEST_SUITE("meeting") {
     std::vector<decltype(lockstep_test::call_port(port))> silent(300);
     for (auto& socket : silent) socket = lockstep_test::call_port(port);
     const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s));
-    CHECK(host.get() == list);
+    CHECK(server.get() == list);
   }
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
   TEST_CASE("a process with another secret, or none, learns no address") {
     const lockstep_test::CapturedStderr captured;
     const std::string address = "127.0.0.1:" + std::to_string(free_port());
-    auto host = std::async(std::launch::async, [&] {
+    auto server = std::async(std::launch::async, [&] {
       return come({.rank = 0, .size = 2, .address = address}, within(60s), secret);
     });
     CHECK(contains(
@@ -265,7 +265,7 @@ TEST_SUITE("meeting") {
                    }),
                    "did not tell worker 1"));
     const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s), secret);
-    CHECK(host.get() == list);
+    CHECK(server.get() == list);
     CHECK(contains(captured.text(), "this worker has one: give all the same"));
     const std::string other =
         "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
@@ -282,13 +282,13 @@ TEST_SUITE("meeting") {
     const auto meets = [&](int rank, const CommunicationOptions& options) {
       return come({.rank = rank, .size = 3, .address = address}, options, secret);
     };
-    auto host = std::async(std::launch::async, [&] { return meets(0, with_tls); });
+    auto server = std::async(std::launch::async, [&] { return meets(0, with_tls); });
     auto other = std::async(std::launch::async, [&] { return meets(2, with_tls); });
     CHECK(contains(message_of([&] { (void)meets(1, within(3s)); }),
                    "speaks TLS only, and this worker does without; LOCKSTEP_TLS"));
     CHECK(contains(captured.text(), "speaks without TLS, and this worker only with it"));
     const auto list = meets(1, with_tls);
-    CHECK(host.get() == list);
+    CHECK(server.get() == list);
     CHECK(other.get() == list);
 
     auto plain = std::async(std::launch::async, [&] {

@@ -161,8 +161,8 @@ TEST_CASE(
   const auto addresses = free_addresses(2);
   const lockstep_test::CapturedStderr captured;
   const ElasticOptions elastic{.min_workers = 2};
-  Member host(0, addresses, elastic);
-  host.form();
+  Member proposer(0, addresses, elastic);
+  proposer.form();
   const auto secret = lockstep::detail::ClusterSecret::given_or_from_environment({});
   const Address address = parse_address(addresses[0]);
   for (int i = 0; i < 20; ++i) {
@@ -194,8 +194,8 @@ TEST_CASE(
   Member member(1, addresses, elastic);
   member.form();
   member.works();
-  host.works();
-  CHECK(host.membership->description() == "world 1: workers 0 1 (2 of 2)");
+  proposer.works();
+  CHECK(proposer.membership->description() == "world 1: workers 0 1 (2 of 2)");
 }
 
 TEST_CASE(
@@ -414,8 +414,8 @@ TEST_CASE("Membership: strangers who fill the door and say nothing keep no worke
   const Authority authority(folder.path());
   const auto addresses = free_addresses(2);
   const ElasticOptions elastic{.min_workers = 2};
-  Member host(0, addresses, elastic, with_files(authority.issue(0)));
-  host.form();
+  Member proposer(0, addresses, elastic, with_files(authority.issue(0)));
+  proposer.form();
   const Address own = parse_address(addresses[0]);
   std::string why;
   const auto names = detail::resolve(own.host, own.port, why);
@@ -427,9 +427,9 @@ TEST_CASE("Membership: strangers who fill the door and say nothing keep no worke
   const auto begin = std::chrono::steady_clock::now();
   member.form();
   member.works();
-  host.works();
+  proposer.works();
   CHECK(std::chrono::steady_clock::now() - begin < 8s);  // before the strangers' time is over
-  CHECK(host.membership->description() == "world 1: workers 0 1 (2 of 2)");
+  CHECK(proposer.membership->description() == "world 1: workers 0 1 (2 of 2)");
 }
 
 #endif

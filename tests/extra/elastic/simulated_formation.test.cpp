@@ -381,7 +381,7 @@ std::string run_schedule(std::uint64_t seed) {
     if (network.is_frozen(a)) network.thaw(a);
     cluster.keep_busy(a, false);
   }
-  // Survivors of half a world give up by then, and are started again.
+  // Workers left of half a world give up by then, and are started again.
   network.at(end + 25s, [&] { cluster.may_fail = false; });
   network.run_until(end + 60s,
                     [&] { return !cluster.problem().empty() || cluster.is_together(slots); });
@@ -535,13 +535,13 @@ std::vector<FormationMessage> said(Formation& formation) {
   return messages;
 }
 
-/// Slot 2 of three, which has come to the world of all under slot 0.
-struct Survivor {
+/// Slot 2 of three, which has lost the world of all under slot 0, and calls slot 0 again.
+struct ReturningSlot {
   Formation formation{{.slot = 2, .slots = 3, .min_workers = 1}, 1};
   Formation::Time now{};
   const World world{.epoch = 7, .id = 70, .slots = {0, 1, 2}};
 
-  Survivor() {
+  ReturningSlot() {
     formation.begin("c:1", now);
     formation.reached(0, now);
     propose(world);
@@ -554,7 +554,7 @@ struct Survivor {
     formation.reached(0, now);
   }
   using Kind = FormationMessage::Kind;
-  /// Of the host, for what this one has claimed.
+  /// As slot 0, which answers what this one has claimed.
   void propose(const World& proposed) {
     std::uint64_t version = 0;
     for (const auto& message : said(formation))
@@ -571,49 +571,49 @@ struct Survivor {
 }  // namespace
 
 TEST_CASE("formation: a proposal that was withdrawn is forgotten, also by one that had left it") {
-  Survivor survivor;
-  Formation& formation = survivor.formation;
+  ReturningSlot slot;
+  Formation& formation = slot.formation;
   const World next{.epoch = 8, .id = 80, .slots = {0, 1, 2}};
-  survivor.propose(next);
+  slot.propose(next);
   REQUIRE(formation.memory().knows(next));
-  survivor.now += Formation::silence + 1ms;
-  formation.advance(survivor.now);  // the host is lost, and may have told others to connect
+  slot.now += Formation::silence + 1ms;
+  formation.advance(slot.now);  // the proposer is lost, and may have told others to connect
   CHECK(formation.memory().knows(next));
-  formation.hear_called(0, {.kind = FormationMessage::Kind::withdraw, .world = next}, survivor.now);
+  formation.hear_called(0, {.kind = FormationMessage::Kind::withdraw, .world = next}, slot.now);
   CHECK_FALSE(formation.memory().knows(next));
-  CHECK(formation.memory().knows(survivor.world));
+  CHECK(formation.memory().knows(slot.world));
 }
 
-TEST_CASE("formation: a host says again that it has withdrawn what a guest still claims") {
+TEST_CASE("formation: a proposer says again that it has withdrawn what a guest still claims") {
   using Kind = FormationMessage::Kind;
-  Formation host({.slot = 0, .slots = 2, .min_workers = 1}, 1);
+  Formation proposer({.slot = 0, .slots = 2, .min_workers = 1}, 1);
   const Formation::Time now{};
-  host.begin("a:1", now);
+  proposer.begin("a:1", now);
   FormationMessage claim{
       .kind = Kind::claim, .slot = 1, .slots = 2, .min_workers = 1, .version = 1, .address = "b:1"};
-  host.hear_guest(1, claim, now);  // all are there: it proposes at once
-  const auto proposed = said(host);
+  proposer.hear_guest(1, claim, now);  // all are there: it proposes at once
+  const auto proposed = said(proposer);
   REQUIRE(proposed.back().kind == Kind::propose);
   const World world = proposed.back().world;
-  host.lose_guest(1, now);
-  (void)said(host);  // not delivered
+  proposer.lose_guest(1, now);
+  (void)said(proposer);  // not delivered
   claim.version = 2;
   claim.memory.agreed = {world};
-  host.hear_guest(1, claim, now);
+  proposer.hear_guest(1, claim, now);
   bool says_again = false;
-  for (const auto& message : said(host))
+  for (const auto& message : said(proposer))
     says_again |= message.kind == Kind::withdraw && message.world.is_same(world);
   CHECK(says_again);
 }
 
 TEST_CASE("formation: one whose world is over is a newcomer, whatever the other world's number") {
-  Survivor survivor;
-  Formation& formation = survivor.formation;
+  ReturningSlot slot;
+  Formation& formation = slot.formation;
   const World other{.epoch = 1, .id = 10, .slots = {0, 1}};
-  formation.hear_called(0, {.kind = FormationMessage::Kind::at_work, .world = survivor.world},
-                        survivor.now);
+  formation.hear_called(0, {.kind = FormationMessage::Kind::at_work, .world = slot.world},
+                        slot.now);
   CHECK_FALSE(formation.memory().is_newcomer());
-  formation.hear_called(0, {.kind = FormationMessage::Kind::at_work, .world = other}, survivor.now);
+  formation.hear_called(0, {.kind = FormationMessage::Kind::at_work, .world = other}, slot.now);
   CHECK(formation.memory().is_newcomer());
 }
 

@@ -226,7 +226,7 @@ class KerasWeightsReader {
   KerasWeightsReader(std::uint64_t most, std::uint64_t file_size)
       : most_(most), left_(most), file_size_(file_size) {}
 
-  /// Of an optimizer with more than `variables` ones, or others than numbers, their count alone.
+  /// If the optimizer has more variables than `variables`, or not only numbers, keeps their count.
   void read(const Hdf5Object& file, std::size_t variables) {
     if (H5Aexists(file.id(), "layer_names") > 0)
       refuse_hdf5({},

@@ -182,8 +182,8 @@ class WorkerGroup {
     ignored_.restore();
   }
 
-  /// The name of the run in the log, as its processes have it too; empty where that of the
-  /// environment stands, or none is needed.
+  /// The run name that the launcher and its workers log; empty if the environment sets it, or none
+  /// is needed.
   [[nodiscard]] const std::string& run() const noexcept {
     return program_.run.empty() ? program_.remote.job : program_.run;
   }
@@ -246,8 +246,8 @@ class WorkerGroup {
       if (worker.task.is_server) worker.process.signal(number);
   }
 
-  /// The chief leaves last. A worker that was killed just before that, and was started again, waits
-  /// for it in vain. (With servers it does not: these have all that it needs.)
+  /// The chief leaves last. A worker that was killed just before that, and was started again, would
+  /// wait for a chief that never comes. (Not with servers: they have all that it needs.)
   [[nodiscard]] bool waits_for_the_chief() const {
     return !has_servers() && any([](const LaunchedWorker& worker) {
       return worker.process.lives() && worker.was_started_again;

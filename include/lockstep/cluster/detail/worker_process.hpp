@@ -271,7 +271,7 @@ class PrefixedStream {
     }
   }
 
-  // Of a line that was drawn several times, as progress bars are on a terminal, the last state
+  // A line may be drawn several times, like a progress bar on a terminal: only its last state
   // counts.
   void add_line(std::string_view line) {
     if (const auto mark = mark_.empty() ? std::string_view::npos : line.find(mark_);

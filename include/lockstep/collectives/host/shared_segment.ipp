@@ -50,8 +50,7 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   struct stat status {};
   SharedSegment segment;
   segment.name_ = name;
-  // Of exactly this length, and sealed: else it is some other file, which had better not be
-  // touched.
+  // A file of another length, or not sealed, is not a segment: leave it alone.
   if (::fstat(descriptor.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
       !is_sealed(descriptor.get()))

@@ -39,7 +39,7 @@ namespace detail {
 
 // In a Conversation of this kind, fields of text, each with a new line behind it:
 //
-//     guest                                  host (rank 0)
+//     guest                                  server (rank 0)
 //     claim(rank, size, job, host, port) ->
 //                                        <-  welcome(addresses), when all are there,
 //                                            or refusal(kind, why)
@@ -70,7 +70,7 @@ struct MeetingClaim {
   }
 };
 
-/// What the host says in the end.
+/// What the server says in the end.
 struct MeetingAnswer {
   enum class Kind { welcome, other_job, refused };
 
@@ -236,15 +236,15 @@ class MeetingGuest {
   RareLog reports_;
   std::string why_;          // why rank 0 could not be asked
   std::string last_why_;     // the same, in the round before
-  std::string why_of_call_;  // why the last call was in vain
+  std::string why_of_call_;  // why the last call failed
 };
 
-/// Waits for the other ranks, and tells them the list of addresses.
-class MeetingHost {
+/// Rank 0, which serves a meeting: waits for the other ranks, and tells them the list of addresses.
+class MeetingServer {
  public:
   /// `tls` is null without TLS; `port` is that on which rank 0 itself listens to its peers.
-  MeetingHost(const Meeting& meeting, const CommunicationOptions& options,
-              const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
+  MeetingServer(const Meeting& meeting, const CommunicationOptions& options,
+                const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
       : meeting_(meeting),
         options_(options),
         secret_(secret),
@@ -419,11 +419,11 @@ class MeetingHost {
 };
 
 /// The port on which this rank listens to its peers, opened where there is none yet.
-LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
+LOCKSTEP_INLINE int open_own_port(const std::string& place_host,
                                   const CommunicationOptions& options, KeptPort& port) {
   const Descriptor kept(port.copy());
   return kept.is_open() ? port_of(own_name(kept.get()))
-                        : open_free_port(meeting_host, options.bind_address, port);
+                        : open_free_port(place_host, options.bind_address, port);
 }
 
 LOCKSTEP_INLINE std::vector<std::string> exchange_in_store(const Meeting& meeting,
@@ -463,7 +463,7 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
   const int own = detail::open_own_port(host, options, *port);
   std::vector<std::string> addresses =
       meeting.exchange    ? detail::exchange_in_store(meeting, options, own)
-      : meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, tls, own).wait()
+      : meeting.rank == 0 ? detail::MeetingServer(meeting, options, known, tls, own).wait()
                           : detail::MeetingGuest(meeting, options, known, tls, own).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;

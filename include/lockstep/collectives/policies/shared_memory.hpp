@@ -99,7 +99,8 @@ class SharedArrival final : public ExternalEvent {
   const std::uint32_t wanted_;
 };
 
-/// What a rank has allocated for its collectives, and what it has mapped of the others'.
+/// The arrays that a rank has allocated for its collectives, and those of other ranks that it has
+/// mapped.
 class SharedArrays {
  public:
   SharedArrays(int rank, int size);
@@ -235,7 +236,7 @@ class SharedMemory final : public AnyCollective {
 
 namespace detail {
 
-/// Of the ranks of a ring, those next to each other that share memory. The same on all ranks.
+/// The neighbours in a ring that share memory. The same on all ranks.
 struct NeighbourPipes {
   int pairs = 0;
   int together = 1;  ///< ranks in the longest row of such pairs

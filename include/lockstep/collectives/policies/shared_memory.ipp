@@ -38,7 +38,8 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
-/// Sleeps while the counter is `seen`, at most so long; and wakes those of all processes.
+/// Sleep while the counter is `seen`, for `most` at the longest, and wake the sleepers of all
+/// processes.
 LOCKSTEP_INLINE void wait_for_change([[maybe_unused]] std::atomic<std::uint32_t>& counter,
                                      [[maybe_unused]] std::uint32_t seen,
                                      [[maybe_unused]] const timespec& most) {
@@ -451,7 +452,7 @@ namespace detail {
 
 LOCKSTEP_INLINE NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view host) {
   const int size = tcp.size(), rank = tcp.rank();
-  // Of two ranks, each is the other's next one, and that is enough.
+  // Two ranks need one side: each is the other's next one.
   const int sides = size > 2 ? 2 : size - 1;
   const auto neighbour = [&](int side) { return wrap_rank(rank + (side == 0 ? 1 : -1), size); };
   const auto index = [](int r) { return static_cast<std::size_t>(r); };
@@ -504,7 +505,7 @@ LOCKSTEP_INLINE NeighbourPipes open_neighbour_pipes(Tcp& tcp, std::string_view h
   for (int side = 0; side < sides; ++side) {
     if (!share(rank, index(side), facing(side))) continue;
     auto& [own, other] = ends[index(side)];
-    // What this rank has written can be read, and stays what it is, also when this rank has failed.
+    // The neighbour can read what this rank has written even after this rank has failed.
     own.disown();
     tcp.attach(neighbour(side), std::make_unique<HostPipe>(std::move(own), std::move(other)));
   }

@@ -40,7 +40,7 @@ class ControlChannel {
   struct Peer {
     ControlInbox inbox{};
     bool gone = false;           ///< a partner: its connection is closed
-    bool goodbye = false;        ///< it has ended (if it is no partner: as far as this rank knows)
+    bool goodbye = false;        ///< it has ended (by what others say, if it is no partner)
     bool farewell = false;       ///< of rank 0: it says that all ranks have
     std::int32_t questions = 0;  ///< the number of the last one
     std::int32_t answers = 0;    ///< the number of the last one that it answered

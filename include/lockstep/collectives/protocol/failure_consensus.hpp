@@ -44,7 +44,7 @@ struct PeerEvidence {
     lives = '+',    ///< it answers at its port
     closes = '~',   ///< a process closes calls of its port: it, as it leaves, or a successor
     ended = '-',    ///< no process has its port, or a different one
-    refused = '!',  ///< the same as far as can be seen, on another machine
+    refused = '!',  ///< its port, on another machine, refuses calls
   };
 
   Kind kind = Kind::unanswered;
@@ -62,12 +62,13 @@ struct PeerEvidence {
   }
 };
 
-/// What a rank knows of all ranks, by rank; of itself: heard. It votes on its partners (see
-/// are_partners). Of others it can know no more than a silence: they are unanswered else.
+/// A rank's evidence about all ranks, by rank; about itself: heard. It votes on its partners (see
+/// are_partners). About other ranks it can only know that they are silent; otherwise they are
+/// unanswered.
 using Vote = std::vector<PeerEvidence>;
 
-/// "hhb-104u12s30000": for each rank the kind, then what is known of its process, then the detail;
-/// of several unanswered ones in a row, how many there are.
+/// "hhb-104u12s30000": for each rank the kind, then what is known about its process, then the
+/// detail; a run of unanswered ranks is written once, with its length.
 [[nodiscard]] inline std::string encode_vote(const Vote& vote) {
   std::string text;
   for (std::size_t i = 0; i < vote.size();) {
@@ -135,7 +136,7 @@ class VoteTally {
 
   /// Whether the votes of all ranks that this one hears, itself or through others, have come.
   [[nodiscard]] bool are_complete() const {
-    // Of the most common case, which is asked for after each of many votes.
+    // The most common case comes first: this is called after each of many votes.
     if (has(rank_) && !all_partners_of(rank_, [&](int other) {
           return !evidence(rank_, other).is_heard() || has(other);
         }))

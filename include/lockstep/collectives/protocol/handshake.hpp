@@ -34,7 +34,7 @@ inline constexpr char first_of_alert = 21, first_of_handshake = 22;
 /// of 0: it tells nothing about the cluster.
 struct Hello {
   static constexpr std::string_view magic = "LOCKSTEP";
-  static constexpr std::uint32_t this_version = 7;
+  static constexpr std::uint32_t this_version = 1;
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 
@@ -130,7 +130,7 @@ struct Hello {
     return bytes.size() < prefix_bytes || payload_length(bytes) <= longest;
   }
 
-  /// Bytes of the whole hello, as far as its beginning tells: no more should be read.
+  /// The length of the whole hello, or of its prefix until that is there: no more should be read.
   [[nodiscard]] static std::size_t wanted(std::string_view bytes) noexcept {
     return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
   }
@@ -187,9 +187,9 @@ struct Hello {
   }
 };
 
-/// What keeps out a caller of another cluster, without saying anything about this one: "world
-/// size", or "address of worker 2". Empty when the caller has shown that it knows the cluster: it
-/// has the same list of addresses.
+/// Why a caller belongs to another cluster, without saying anything about this one: "world size",
+/// or "address of worker 2". Empty when the caller has the same list of addresses, which shows that
+/// it knows the cluster.
 [[nodiscard, gnu::cold]] inline std::string other_cluster(const Hello& mine, const Hello& theirs) {
   if (theirs.addresses.size() != mine.addresses.size()) return "world size";
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
@@ -197,7 +197,7 @@ struct Hello {
   return {};
 }
 
-/// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this
+/// Why two workers do not fit, as the end of a sentence about the peer: "has world size 3, this
 /// worker has 2". Empty when they fit. Quotes only the beginning of the peer's texts.
 [[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
   if (theirs.version != mine.version)

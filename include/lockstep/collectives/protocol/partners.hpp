@@ -39,7 +39,7 @@ inline constexpr int most_ranks_all_connected = 8;
   return partners;
 }
 
-/// From one rank to the other, round the circle the shorter way.
+/// The distance between two ranks, the shorter way round the circle.
 [[nodiscard]] constexpr int circle_distance(int a, int b, int size) noexcept {
   const int distance = a < b ? b - a : a - b;
   return std::min(distance, size - distance);

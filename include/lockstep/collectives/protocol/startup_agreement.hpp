@@ -91,8 +91,8 @@ class StartupRoster {
     return all_contacts([](const Peer& p) { return p.ready; });
   }
 
-  /// Those that are not there yet, or silent; when all are there, those that are not connected to
-  /// all others, as far as this rank hears of it: rank 0 from all, the others from rank 0.
+  /// Ranks that are not there yet, or silent; once all are there, ranks that are not connected to
+  /// all others. Rank 0 hears this from each rank, and the others hear it from rank 0.
   [[nodiscard]] std::vector<Reason> missing(Clock::time_point now) const {
     using std::chrono::duration_cast, std::chrono::seconds;
     std::vector<Reason> result;
@@ -583,7 +583,7 @@ class StartupAgreement {
   StartupRoster& roster_;
   Send send_;
   std::vector<ControlInbox> inboxes_;  // by rank
-  // What is for later, by rank: said by one for which the start-up is over.
+  // Messages for later, by rank, from ranks whose start-up is over.
   std::vector<std::string> later_ = std::vector<std::string>(inboxes_.size());
   std::optional<CollectiveFailure> aborted_;
   int told_by_ = -1;

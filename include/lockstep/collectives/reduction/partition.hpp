@@ -55,7 +55,7 @@ class Partition {
   [[nodiscard]] constexpr int last_rank(std::size_t i) const noexcept {
     return static_cast<int>((i + ranks_ - 1) % ranks_);
   }
-  /// The group of which a rank is the last one.
+  /// The group whose last rank this is.
   [[nodiscard]] constexpr int group_ending_at(int rank) const noexcept {
     return (rank + 1) % static_cast<int>(ranks_);
   }

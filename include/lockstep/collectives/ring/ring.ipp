@@ -111,7 +111,7 @@ LOCKSTEP_INLINE void RingEngine::barrier() {
 // A block that goes round as a whole keeps one link busy at a time. So where there are fewer than
 // two blocks for each rank, packs are as small as it takes to keep all links busy, down to what
 // costs as much to send as its bytes do: the ring then is a pipeline, whatever the array's length.
-// Of the bytes on the wire.
+// Returns bytes on the wire.
 LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes(NumberSpan values, Wire wire) const noexcept {
   constexpr std::size_t shortest = std::size_t{32} << 10, usual = std::size_t{256} << 10;
   constexpr auto longest =

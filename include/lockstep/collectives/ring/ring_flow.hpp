@@ -140,10 +140,10 @@ class RingFlow final : public Flow {
   [[nodiscard]] bool is_native() const noexcept { return wire_ == Wire::native; }
   [[nodiscard]] std::uint64_t group_bytes(int group) const noexcept;
 
-  // Of the piece that is being sent: how many elements are known.
+  // How many elements of the piece that is being sent are known.
   [[nodiscard]] std::size_t ready_elements(int group) const noexcept;
 
-  // Of the piece that is being received:
+  // About the piece that is being received:
   [[nodiscard]] bool is_status() const noexcept {
     return route_.is_status(route_.received_group(received_.segment), received_.piece);
   }

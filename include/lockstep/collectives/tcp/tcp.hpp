@@ -36,12 +36,12 @@ class HostPipe;
 }  // namespace detail
 
 /// A Transport over TCP. Between each pair of up to 8 ranks there is a connection for control, and
-/// one or more (`options.connections`) for data. Of more ranks, only those have them whose distance
-/// is a power of two, round the circle one way or the other: all that Ring needs. A rank has then
-/// about 2 log2(ranks) **partners**; transfer() between others is an error. Control has a
-/// separate connection, so that a report never waits behind data which no rank reads. The end of
-/// a process shows at once on the connections to its partners; these tell theirs, and so on, so
-/// that all ranks know of it a few messages later, also when some of those on the way have failed
+/// one or more (`options.connections`) for data. Beyond 8 ranks, only ranks whose distance around
+/// the ring, either way, is a power of two are connected, which is all that Ring needs: each rank
+/// then has about 2 log2(ranks) **partners**; transfer() between others is an error. Control has a
+/// separate connection, so that a report never waits behind data which no rank reads. The end of a
+/// process shows at once on the connections to its partners; these tell theirs, and so on, so that
+/// all ranks know of it a few messages later, also when some of those on the way have failed
 /// themselves.
 ///
 /// Failure: each wait ends when a peer is lost, or when a rank reports a failure. Another thread,

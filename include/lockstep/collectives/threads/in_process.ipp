@@ -90,8 +90,7 @@ class InProcessShared {
     unsigned operations = 0;  // in set 0: operations that this thread has begun
   };
 
-  // What one thread has of a reduce_scatter that it has begun; the others read it as far as
-  // `progress` says.
+  // The reduce_scatter that one thread has begun; the others read the part that `progress` counts.
   struct alignas(cache_line) Begun {
     static constexpr int count_bits = 40;
 

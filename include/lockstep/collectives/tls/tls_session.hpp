@@ -103,7 +103,7 @@ class TlsSession {
   TlsSession& operator=(const TlsSession&) = delete;
   ~TlsSession() = default;
 
-  /// Goes on with the handshake, as far as it can without waiting.
+  /// Continues the handshake until it would have to wait.
   State advance();
   [[nodiscard]] State state() const noexcept { return state_; }
   /// What is wrong with the peer, as the end of a sentence about it; empty while nothing is, and
@@ -159,9 +159,9 @@ struct SecureStream {
   TlsSession* tls;  ///< null: plain
 
   enum class Opening { goes_on, over, ended };
-  /// Goes on with what opens a connection, TLS and then the handshake, as far as it can without
-  /// waiting. Over: the handshake has its outcome, and all is sent. Ended: TLS refuses the other
-  /// side, or the connection is broken: errno says why, 0 where it was closed.
+  /// Continues opening the connection, first TLS and then the handshake, until it would have to
+  /// wait. Over: the handshake has its outcome, and all is sent. Ended: TLS refuses the other side,
+  /// or the connection is broken: errno says why, 0 where it was closed.
   [[nodiscard]] Opening open(Handshake& handshake) const;
   /// What to wait for. `has_more`: to send.
   [[nodiscard]] short events(bool has_more) const noexcept {

@@ -50,12 +50,12 @@ class TlsIdentity {
 struct TlsSettings {
   Tls tls = Tls::off;
   TlsFiles files{};  ///< all three named, for Tls::certificates
-  /// Of connections between workers and parameter servers, by ParameterServerOptions.
+  /// For connections between workers and parameter servers, by ParameterServerOptions.
   bool with_servers = false;
 
   /// What the options say, or else the environment. Throws ConfigurationError when a variable has
-  /// no meaning, when the two contradict each other, and when a file is not named or one is named
-  /// in vain: a mistake must not leave the connections open to all.
+  /// no meaning, when the two contradict each other, and when a file is missing or one is named
+  /// that is not used: a mistake must not leave the connections open to all.
   [[nodiscard]] static TlsSettings chosen(const CommunicationOptions& options, TlsIdentity own);
   /// The same for connections with parameter servers.
   [[nodiscard]] static TlsSettings chosen_with_servers(Tls tls, const TlsFiles& files,

@@ -264,7 +264,7 @@ struct DeviceDense : Dense<Units, Activation, Options> {
   }
 };
 
-/// Of lockstep's size of a convolution, or of a pool over channels.
+/// From lockstep's size of a convolution, or of a pool over channels.
 [[nodiscard]] constexpr cuda::Sliding device_sliding(const kernels::ConvolutionSize& s) {
   const auto n = [](std::size_t number) { return static_cast<unsigned>(number); };
   return {n(s.height),        n(s.width),        n(s.channels),      n(s.out_height),

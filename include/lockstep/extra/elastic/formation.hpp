@@ -29,7 +29,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 /// A process calls all others, and says which slot it has (claim), again and again. What the others
 /// answer: that they are forming a world, or at work. The one of the lowest slot proposes:
 ///
-///     guest                              host (a lower slot)
+///     guest                              proposer (a lower slot)
 ///     claim(memory, version)         ->
 ///                                    <-  forming, or at_work(world)
 ///                                    <-  propose(world, addresses, version of the claim)
@@ -126,14 +126,14 @@ struct FormationMessage {
 
 /// One process's part in it: takes what others say and the time, gives what to say.
 ///
-/// Each process calls all others. Of those that hear each other, the lowest slot is the **host**,
-/// and the others are its guests. When all of the last world are there, or after the wait, it
-/// proposes a world of those who are, and is free to if may_follow() says so of each world that may
+/// Each process calls all others. The lowest slot of those that hear each other is the
+/// **proposer**, and the others are its guests. When all of the last world are there, or after the
+/// wait, it proposes a world of those who are; may_follow() must allow this for each world that may
 /// be the last one. A guest that accepts remembers the proposal, so that whatever it takes part in
-/// later needs a majority of that, too; when all have accepted, the host commits, and all connect.
-/// A world is at work when all of its members are connected, which takes every one of them. So a
-/// member that has gone to another world is in no older one, and two worlds that both follow one
-/// have a process in common that knows the first when it agrees to the second.
+/// later needs a majority of that, too; when all have accepted, the proposer commits, and all
+/// connect. A world is at work when all of its members are connected, which takes every one of
+/// them. So a member that has gone to another world is in no older one, and two worlds that both
+/// follow one have a process in common that knows the first when it agrees to the second.
 ///
 /// Newcomers do not count towards a majority. Where there are only newcomers, they found a world:
 /// all slots, or, after founding_wait(), more than half and at least min_workers, provided that the
@@ -184,7 +184,7 @@ class Formation {
   [[nodiscard]] const Place& place() const noexcept { return place_; }
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
   [[nodiscard]] const World& world() const noexcept { return world_; }
-  /// Of the members, by rank, for them to connect.
+  /// The members' addresses, by rank, for them to connect.
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const WorldMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
@@ -223,7 +223,7 @@ class Formation {
   void works(Time now) {
     phase_ = Phase::at_work;
     memory_ = {.worked = world_};
-    // Processes that were heard and yet not taken in would be asked in vain again and again.
+    // Processes that were heard but not taken in would only be asked again and again.
     for (int slot = 0; slot < place_.slots; ++slot)
       if (guests_[index(slot)] && had_called_[index(slot)] != 0 && !world_.has(slot))
         muted_[index(slot)] = now + std::max(place_.wait, Milliseconds(10'000));
@@ -277,7 +277,7 @@ class Formation {
   }
   void lose_called(int slot) {
     called_[index(slot)] = {};
-    if (accepted_ && accepted_->host == slot) leave_accepted(false);
+    if (accepted_ && accepted_->proposer == slot) leave_accepted(false);
   }
   /// A process that has called this one: it has said something; it is gone.
   void hear_guest(int slot, const FormationMessage& message, Time now) {
@@ -357,7 +357,7 @@ class Formation {
     Time until{};
   };
   struct Accepted {
-    int host = 0;
+    int proposer = 0;
     World world{};
     std::vector<std::string> addresses{};
     Time until{};
@@ -401,7 +401,7 @@ class Formation {
     for (std::size_t slot = 0; slot < guests_.size(); ++slot)
       had_called_[slot] = guests_[slot].has_value();
   }
-  // Whether a lower slot is there, which is the host or knows of one. (One that has called, but
+  // Whether a lower slot is there, which is the proposer or knows of one. (One that has called, but
   // cannot be called, counts for a moment; one that does not leave the world that this process
   // has left, for as long as one that is lost: it may hang.)
   [[nodiscard]] bool follows(Time now) const {
@@ -497,18 +497,18 @@ class Formation {
     proposal_.reset();
     phase_ = Phase::connecting;
   }
-  void take_proposal(int host, const FormationMessage& message, Time now) {
-    if (accepted_ && accepted_->host == host) leave_accepted(true);  // the host has only one
+  void take_proposal(int proposer, const FormationMessage& message, Time now) {
+    if (accepted_ && accepted_->proposer == proposer) leave_accepted(true);  // it has only one
     if (accepted_ || proposal_ || message.version != version_ || !message.world.has(place_.slot) ||
         message.world.slots.back() >= place_.slots || message.world.epoch <= memory_.last_epoch())
-      return say(host, {.kind = Kind::refuse, .world = message.world});
+      return say(proposer, {.kind = Kind::refuse, .world = message.world});
     note_guests();
-    accepted_ = Accepted{host, message.world, message.addresses, now + Milliseconds(5000)};
+    accepted_ = Accepted{proposer, message.world, message.addresses, now + Milliseconds(5000)};
     memory_.agreed.push_back(message.world);
     ++version_;
-    say(host, {.kind = Kind::accept, .world = message.world});
+    say(proposer, {.kind = Kind::accept, .world = message.world});
   }
-  // Without the host's word that it has withdrawn its proposal, others may have been told that
+  // Without the proposer's word that it has withdrawn its proposal, others may have been told that
   // all have accepted it.
   void leave_accepted(bool was_withdrawn) {
     const World world = std::move(accepted_->world);
@@ -537,7 +537,7 @@ class Formation {
   std::vector<Called> called_;                // by slot
   std::vector<Time> muted_;                   // by slot: as newcomers, until then
   std::vector<char> had_called_;              // by slot: before the last proposal
-  std::vector<World> withdrawn_;              // by this host, the last ones
+  std::vector<World> withdrawn_;              // by this proposer, the last ones
   std::optional<Proposal> proposal_;
   std::optional<Accepted> accepted_;
   World world_;

@@ -17,7 +17,7 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 struct ExportHeaderOptions {
-  std::string name = "net";  ///< the namespace of what the header has
+  std::string name = "net";  ///< the namespace of what the header has, whatever the file is called
 };
 
 namespace detail {
@@ -53,9 +53,10 @@ inline void check_namespace(const std::string& name) {
 /// or a weight that is no finite number, and ConfigurationError where .name cannot name a
 /// namespace.
 /// @code
-/// lockstep::export_header(model, "net.hpp");
+/// lockstep::export_header(model, "digits.hpp", {.name = "digits"});  // digits::predict(x, y)
 /// @endcode
 /// Include <lockstep/extra/export_header.hpp>.
+/// Use: `export_header(model, "digits.hpp", {.name = "digits"})`. Keras: none.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
 void export_header(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
                    const std::string& path, const ExportHeaderOptions& options = {}) {

@@ -257,7 +257,7 @@ std::string header_window(Extent2D kernel, Extent2D stride, Extent2D dilation, P
                  outputs(width, covered.width, stride.width),
                  ">"});
 }
-/// Of a sequence.
+/// A sequence as an image of one row.
 constexpr Extent2D along(std::size_t positions) { return {1, positions}; }
 
 template <std::size_t Filters, Extent2D Kernel, class A, Conv2DOptions Options>

@@ -50,6 +50,7 @@ void write_onnx(const std::string& path, OnnxGraph& graph);
 /// lockstep::export_onnx(model, "cnn.onnx");
 /// @endcode
 /// Include <lockstep/extra/onnx.hpp>.
+/// Use: `export_onnx(model, "cnn.onnx")`. Keras: `model.export(path, format="onnx")`.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
 void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
                  const std::string& path, const ExportOnnxOptions& options = {}) {

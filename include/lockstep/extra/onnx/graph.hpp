@@ -101,7 +101,7 @@ class OnnxGraph : public ExportedVariables {
   /// Which positions of the sequence that goes on count, [batch x positions], 1 or 0; empty: all.
   [[nodiscard]] const std::string& mask() const noexcept { return mask_; }
   void set_mask(std::string mask) { mask_ = std::move(mask); }
-  /// Of the sequence whose tokens a layer is given; 0: they are no tokens.
+  /// Positions of the sequence whose tokens a layer gets; 0: it gets no tokens.
   [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
   void set_positions(std::size_t positions) noexcept { positions_ = positions; }
 
@@ -440,10 +440,10 @@ inline void onnx_tied_logits(OnnxGraph& graph, const std::string& table) {
   graph.value().name = graph.node("MatMul", {graph.value().name, graph.transposed(table, {1, 0})});
 }
 
-/// Of an image or a volume: what is added before and behind each extent but the channels.
+/// Pads an image or a volume before and behind each extent but the channels.
 void onnx_pad(OnnxGraph& graph, std::span<const std::size_t> begin,
               std::span<const std::size_t> end);
-/// Of a sequence: the numbers of positions added before and behind it.
+/// Pads a sequence with `left` positions before it and `right` behind it.
 void onnx_pad_positions(OnnxGraph& graph, std::size_t left, std::size_t right);
 /// Keeps [begin, end) of the extents from the first one on.
 void onnx_slice(OnnxGraph& graph, std::span<const std::size_t> begin,

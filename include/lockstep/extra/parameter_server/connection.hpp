@@ -97,7 +97,7 @@ class ConnectionLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The other side exists, as far as is known, and was silent for too long.
+/// The other side seems to exist, but was silent for too long.
 class PeerSilent : public ConnectionLost {
  public:
   using ConnectionLost::ConnectionLost;
@@ -185,9 +185,7 @@ class PsConnection {
   /// A thread that waits in another call finds the connection lost.
   void shut_down() const noexcept { ::shutdown(socket_.socket.get(), SHUT_RDWR); }
   /// Whether the other side has closed its end. (What it has sent before may still be there.)
-  [[nodiscard]] bool has_ended() const noexcept {
-    return is_closed_by_peer(socket_.socket.get());
-  }
+  [[nodiscard]] bool has_ended() const noexcept { return is_closed_by_peer(socket_.socket.get()); }
 
   void send(PsMessage kind, Parts parts, std::uint64_t number = 0) {
     std::uint64_t size = 0;
@@ -371,8 +369,8 @@ struct PsBeginning {
   std::string_view given;      ///< to this fit: its options and data
 };
 
-/// Of the text of a message, which must outlive it: the number, the signature, a null character,
-/// and what was given. Throws ConnectionLost when there is no number.
+/// Parses the text of a message, which must outlive the result: the number, the signature, a null
+/// character, and what was given. Throws ConnectionLost when there is no number.
 [[nodiscard]] inline PsBeginning parse_beginning(std::string_view text) {
   std::array<std::byte, 8> number{};
   if (text.size() < number.size()) throw ConnectionLost(breaks_protocol("it begins no fit"));

@@ -19,8 +19,8 @@ struct ShardRange {
   std::size_t size = 0;
 };
 
-/// That of server `index` of `count`: nearly equal parts, cut between variables for an optimizer
-/// that updates these whole.
+/// The range of server `index` of `count`: nearly equal parts, cut between variables for an
+/// optimizer that updates whole variables.
 template <class T>
 [[nodiscard]] ShardRange shard_range(const Variables<T>& variables, std::size_t index,
                                      std::size_t count) {

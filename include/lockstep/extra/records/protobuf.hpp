@@ -101,7 +101,7 @@ class ProtoReader {
     return true;
   }
   [[nodiscard]] std::uint32_t field() const noexcept { return field_; }
-  /// Of a field of the type that the caller expects.
+  /// The value, whose type must be the one that the caller expects.
   [[nodiscard]] std::uint64_t varint() const {
     expect(0, "a varint");
     return value_;

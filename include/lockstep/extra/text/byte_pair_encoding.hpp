@@ -21,7 +21,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 struct BytePairTrainingOptions {
   std::size_t vocabulary_size = 30'000;          ///< ids, the special tokens and 256 bytes included
   std::uint64_t min_frequency = 0;               ///< pairs that occur less often are not merged
-  std::vector<std::string> special_tokens = {};  ///< the first ids: "<|endoftext|>"
+  std::vector<std::string> special_tokens = {};  ///< the first ids, as <|endoftext|>
   bool add_prefix_space = false;  ///< a text's first word is encoded as one within it
 };
 
@@ -83,7 +83,7 @@ class BytePairEncoding {
 
   /// Ids are less than this: what Embedding wants to know.
   [[nodiscard]] std::size_t vocabulary_size() const noexcept;
-  /// Of an added token, or one of the file ("\u0120world" for " world").
+  /// The id of an added token, or of one in the file ("\u0120world" for " world").
   [[nodiscard]] std::optional<std::uint32_t> token_to_id(std::string_view token) const;
 
  private:

@@ -160,9 +160,9 @@ struct BytePairs {
       if (out.size() == 1 && out[0] != no_token) words.emplace(bytes[made.made], out[0]);
     }
   }
-  /// Appends the tokens of a word, no_token for a byte without one. Of all pairs of neighbours, the
-  /// one of the least rank is merged first, and of equal ones the first in the word: a heap of
-  /// pairs, of which those that are no more are passed over.
+  /// Appends the tokens of a word, no_token for a byte without one. Merges the pair of neighbours
+  /// with the least rank first, and the first in the word of equal ones: a heap of pairs, which
+  /// skips pairs that no longer exist.
   void merge(std::string_view word, MergeMemory& memory, std::vector<std::uint32_t>& out) const {
     std::vector<MergeMemory::Symbol>& symbols = memory.symbols;
     std::vector<std::uint64_t>& heap = memory.heap;

@@ -1,5 +1,8 @@
 // Who may join, and who cannot keep the workers from finding each other. (More of the start-up:
 // tcp.test.cpp.)
+//
+// (One file of more than 800 lines: all cases call a start-up through the same guests, which may
+// send anything, and local clusters.)
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -697,7 +700,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     bool is_told = true;
     SUBCASE("another version") {
       hello.version = 9;
-      what = "has protocol version 9, this worker has 7";
+      what = "has protocol version 9, this worker has 1";
       is_told = false;
     }
     SUBCASE("another list of addresses") {

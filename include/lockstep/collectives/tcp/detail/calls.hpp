@@ -42,8 +42,8 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Goes on listening, so that no other program gets the port, for which this worker and restarted
-/// ones would then wait in vain. A **guest** that asks whether this rank's process lives
+/// Goes on listening, so that no other program can take the port while this worker or its
+/// replacement needs it. A **guest** that asks whether this rank's process lives
 /// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
 /// to join hears that the cluster is at work; any other guest is turned away without a word. With
 /// TLS, all of this comes after its handshake. One that has closed its direction gets what a

@@ -70,7 +70,7 @@ class PortProbe {
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
   [[nodiscard]] PeerEvidence::Process outcome() const noexcept { return outcome_; }
 
-  /// Goes as far as it can without blocking.
+  /// Does what it can without blocking.
   void advance(Clock::time_point now) {
     if (is_over_) return;
     pollfd watched = watch();

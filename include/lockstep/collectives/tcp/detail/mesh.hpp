@@ -119,7 +119,7 @@ struct TcpMesh {
     throw CollectiveError(std::move(failure));
   }
 
-  // Of two that notice it at once, the lower one speaks, so that all name the same.
+  // If two ranks notice it at once, the lower one reports it, so that all name the same.
   [[noreturn, gnu::cold]] void out_of_step(const TcpReceiving& message) {
     CollectiveFailure failure = message.mismatch(names.shortly(rank));
     if (failure.code == ExitCode::failure)

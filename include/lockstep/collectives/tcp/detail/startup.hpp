@@ -481,7 +481,7 @@ class StartupConnecting {
     });
   }
 
-  // Agrees as far as no place is contended for.
+  // Continues the agreement unless two processes contend for a place.
   void consider_done() {
     const auto& guests = context_.incoming.guests();
     if (std::none_of(guests.begin(), guests.end(),
@@ -521,9 +521,8 @@ class StartupConnecting {
   RareLog strangers_;  // that are turned away for their TLS
 };
 
-/// Sees to it that this process may have as many open files as a worker needs, and raises its limit
-/// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
-/// peers would be missing until the start-up times out.
+/// Raises the limit of open files to what a worker needs. Throws ConfigurationError when the system
+/// does not allow that many: some peers would be missing until the start-up times out.
 inline void provide_descriptors(int rank, int world, std::size_t data_connections) {
   const std::size_t partners = partners_of(rank, world).size();
   const bool meets_rank_0 = rank != 0 && !are_partners(0, rank, world);

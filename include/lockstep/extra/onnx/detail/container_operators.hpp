@@ -1,4 +1,7 @@
 // Recurrence, attention and containers as operators of ONNX.
+//
+// (One file of more than 800 lines: an entry for each layer, all of them one table, and they share
+// masks, states and projections.)
 #pragma once
 
 #include <cmath>
@@ -57,7 +60,7 @@ struct OnnxRecurrence {
   OnnxGate activation{"Tanh"}, recurrent_activation{"Sigmoid"};
 };
 
-/// Of a sequence, or of the positions of it that count.
+/// Runs over a sequence, or over its positions that count.
 void onnx_recurrence(OnnxGraph& graph, const OnnxRecurrence& layer);
 
 /// The kernels and biases of one direction or of both.

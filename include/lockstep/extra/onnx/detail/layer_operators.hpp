@@ -1,4 +1,6 @@
 // Layers as operators of ONNX: those without windows, then convolution, pooling and their kin.
+//
+// (One file of more than 800 lines: an entry for each layer, all of them one table.)
 #pragma once
 
 #include <algorithm>
@@ -129,9 +131,9 @@ void onnx_batch_normalization(OnnxGraph& graph, std::size_t channels, bool scale
 void onnx_layer_normalization(OnnxGraph& graph, std::size_t channels, bool scale, bool center,
                               double epsilon);
 void onnx_rms_normalization(OnnxGraph& graph, double epsilon);
-/// Of samples whose last dimension are channels, in at most three dimensions. (The operator
-/// GroupNormalization of set 18 has a factor for each group only, and that of set 21 is known to
-/// few programs: this is made of the one for a single channel.)
+/// Takes samples of at most three dimensions whose last one is the channels. (Operator set 18 has a
+/// GroupNormalization with a factor for each group only, and few programs know the one of set 21:
+/// this is made of the one for a single channel.)
 void onnx_group_normalization(OnnxGraph& graph, std::span<const std::size_t> sample_shape,
                               std::size_t groups, bool scale, bool center, double epsilon);
 /// (x - mean) / deviation of the two variables of Normalization, or the reverse.
@@ -338,7 +340,7 @@ void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWindow& window,
 void onnx_pool(OnnxGraph& graph, std::string_view op, const OnnxWindow& window);
 void onnx_global_pool(OnnxGraph& graph, std::string_view op);
 
-/// Of the extents that count.
+/// The numbers of the extents that count.
 inline std::vector<std::int64_t> onnx_ints(const OnnxWindow& window,
                                            const OnnxWindow::Numbers& numbers) {
   return {numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(window.rank)};
