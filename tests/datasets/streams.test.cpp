@@ -233,8 +233,8 @@ TEST_SUITE("text lines") {
   TEST_CASE("a sample for each line") {
     const Files files;
     const std::string path = files.text("a head\n1 2\r\n\n3\n4 5 6", "lines");
-    const ls::TextLinesOptions options{.sizes = {.sample_size = 3, .target_size = 1}, .skip = 1};
-    CHECK(row_batches(ls::from_text_lines({path}, ParseNumbers{}, options).batch(4)) ==
+    const ls::SampleSizes sizes{.sample_size = 3, .target_size = 1};
+    CHECK(row_batches(ls::from_text_lines({path}, ParseNumbers{}, sizes, {.skip = 1}).batch(4)) ==
           RowBatches{{{1, 2, 0, 2}, {3, 0, 0, 1}, {4, 5, 6, 3}}});
     CHECK(ls::LineFile(path).size() == 4);
     CHECK(ls::LineFile(path, 0, false).size() == 5);
@@ -243,8 +243,14 @@ TEST_SUITE("text lines") {
     CHECK(ls::LineFile(files.text("")).size() == 0);
     CHECK_THROWS_AS((void)ls::LineFile(files.folder.path("none")), ls::DataError);
     const std::string other = files.text("7\n8 9\n", "others");
-    check_stage(
-        ls::from_text_lines({path, other}, ParseNumbers{}, options).shuffle(3).repeat(2).batch(2));
+    check_stage(ls::from_text_lines({path, other}, ParseNumbers{}, sizes, {.skip = 1})
+                    .shuffle(3)
+                    .repeat(2)
+                    .batch(2));
+    const std::string plain = files.text("7 1\n\n8 9\n", "plain");
+    CHECK(row_batches(
+              ls::from_text_lines({plain}, ParseNumbers{}, {.sample_size = 2, .target_size = 1})
+                  .batch(4)) == RowBatches{{{7, 1, 2}, {8, 9, 2}}});
   }
 }
 

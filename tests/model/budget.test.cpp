@@ -232,7 +232,11 @@ TEST_SUITE("budget") {
   }
 
   TEST_CASE("fit says at verbose 2 what it has allocated") {
-    const auto said = [](const auto& optimizer) {
+    const auto mflop = [] {
+      const std::uint64_t tenths = (ls::budget<Normalized>(16, ls::SGD{}).flop + 50'000) / 100'000;
+      return std::to_string(tenths / 10) + '.' + std::to_string(tenths % 10) + " MFLOP";
+    };
+    const auto said = [&](const auto& optimizer) {
       const lockstep_test::CapturedStderr captured;
       ls::OneDeviceStrategy strategy;
       auto model = ls::compile<Normalized>(strategy, ls::CompileOptions{.seed = 1},
@@ -246,6 +250,8 @@ TEST_SUITE("budget") {
       const std::size_t at = text.find("memory: ");
       REQUIRE(at != std::string::npos);
       CHECK(text.find("memory: ", at + 1) == std::string::npos);  // once
+      CHECK(text.find("a step: matrix products of " + mflop() + " in each replica\n") !=
+            std::string::npos);
       return text.substr(at, text.find('\n', at) - at);
     };
     const auto line = [](const Budget& budget, std::size_t sums) {

@@ -1,5 +1,6 @@
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/step/status_block.hpp"
@@ -194,6 +195,27 @@ TEST_CASE(
   CHECK(contains(message({}, {28, 28}),
                  "the dataset's samples are (1): give samples of that shape; of a std::vector each "
                  "number is one: write ls::Tensor<float>(values, {rows, 28, 28})"));
+}
+
+TEST_CASE("check_sizes: zip of two inputs, the second of which became targets") {
+  const auto message = [](std::size_t samples, std::size_t targets, std::size_t wanted) {
+    const auto rows = [](std::size_t size) {
+      return ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(2 * size), {2, size}));
+    };
+    const ls::AnyDataset data(zip(rows(samples), rows(targets)).batch(2));
+    const std::array<std::size_t, 1> input{wanted};
+    return message_of<ls::DataError>(
+        [&] { ls::detail::check_sizes("fit", data, {.input = input, .targets = 1}); });
+  };
+  CHECK(message(3, 2, 5) ==
+        "fit: the model's Input is (5), the dataset's samples are (3): give samples of that shape, "
+        "or another Input; several inputs: zip(inputs(a, b), targets)");
+  const std::string advice = "several inputs: zip(inputs(a, b), targets)";
+  CHECK(contains(message(1, 1, 2), advice));
+  CHECK(contains(message(3, 3, 9), advice));         // two of three
+  CHECK_FALSE(contains(message(3, 1, 5), advice));   // features and a label
+  CHECK_FALSE(contains(message(1, 1, 13), advice));  // a vector of numbers, and labels
+  CHECK_FALSE(contains(message(5, 5, 3), advice));   // what is too large is no part
 }
 
 TEST_CASE("check_sizes: targets of another size; the loss says which other one is meant") {

@@ -271,16 +271,20 @@ TEST_CASE("automatic: what it has chosen, and why, is said in the log, by the ch
       model.fit(own, {.epochs = 1, .verbose = 2});
     });
     const std::string text = captured.text();
-    const std::size_t at = text.find("data sharding: ");
-    if (at == std::string::npos || text.find("data sharding: ", at + 1) != std::string::npos)
+    const std::size_t at = text.find("data: ");
+    if (at == std::string::npos || text.find("data: ", at + 1) != std::string::npos)
       return "not once: " + text;
     return text.substr(at, text.find(';', at) - at);
   };
-  CHECK(said(samples(4, automatic)) == "data sharding: data (automatic: the dataset has no files)");
+  CHECK(said(samples(4, automatic)) ==
+        "data: each worker takes its part of each batch (AutoShardPolicy::data, automatic: the "
+        "dataset has no files)");
   CHECK(said(files({"2", "2"}, automatic)) ==
-        "data sharding: file (automatic: 2 files for 2 workers)");
+        "data: each worker reads its share of the files (AutoShardPolicy::file, automatic: 2 files "
+        "for 2 workers)");
   CHECK(said(files({"4"}, automatic)) ==
-        "data sharding: data (automatic: 1 file is fewer than 2 workers)");
+        "data: each worker takes its part of each batch (AutoShardPolicy::data, automatic: 1 file "
+        "is fewer than 2 workers)");
 }
 
 TEST_SUITE_END();

@@ -18,6 +18,7 @@
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/losses/crossentropies.hpp"
+#include "lockstep/model/budget.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/lars.hpp"
@@ -202,6 +203,19 @@ TEST_CASE("sharded workers: what is refused, and what verbose 2 tells") {
   run({.verbose = 2});
   CHECK(contains(captured.text(),
                  "updates: reduce-scatter, then each worker updates a share; optimizer slots: "));
+  // The chief has counted what it sent, and the other one in the same process.
+  const auto number_behind = [](const std::string& all, const std::string& words) {
+    const std::size_t at = all.find(words);
+    return at == std::string::npos ? -1.0 : std::stod(all.substr(at + words.size()));
+  };
+  constexpr ls::Budget budget =
+      ls::budget<BigNet, ls::SparseCategoricalCrossentropy, double>(8, ls::Adam{}, 2);
+  const double mflop = number_behind(captured.text(), "a step: matrix products of ");
+  CHECK(mflop == doctest::Approx(static_cast<double>(budget.flop) * 1e-6 * (18.0 / 4 / 8))
+                     .epsilon(0.01));  // 18 samples in 4 steps, in place of 8 in one
+  const double kilobytes = number_behind(captured.text(), "; sent to other workers: ");
+  CHECK(kilobytes >= static_cast<double>(budget.sent) / 1e3 - 0.1);
+  CHECK(kilobytes <= 2.1 * static_cast<double>(budget.sent) / 1e3);
   run({.gradients = true, .verbose = 2});
   const std::string text = captured.text();
   CHECK(contains(text, "updates: reduce-scatter, in ranges during backward, then each worker"));

@@ -53,7 +53,7 @@ class DistributedDataset {
 
   /// What was decided: data, file or off.
   [[nodiscard]] AutoShardPolicy policy() const noexcept { return policy_; }
-  /// The decision and its reason, for the log: "data (automatic: the dataset has no files)".
+  /// The decision and its reason, for the log: "each worker reads its share of the files (...)".
   [[nodiscard]] const std::string& policy_text() const noexcept { return policy_text_; }
   [[nodiscard]] const DistributionContext& context() const noexcept { return context_; }
 

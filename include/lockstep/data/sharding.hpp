@@ -72,7 +72,7 @@ namespace detail {
 
 struct ShardDecision {
   AutoShardPolicy policy = AutoShardPolicy::data;  ///< data, file or off
-  std::string reason;  ///< for the log: "data (automatic: there is one worker)"
+  std::string reason;  ///< in a sentence, for the log: "one worker reads all of it"
 };
 
 /// Throws ConfigurationError when there are not enough files for AutoShardPolicy::file.

@@ -10,6 +10,14 @@ LOCKSTEP_INLINE ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::i
                                                   int num_workers) {
   const std::string files = concat({num_files, num_files == 1 ? " file" : " files"});
   const std::string workers = concat({num_workers, num_workers == 1 ? " worker" : " workers"});
+  const auto decide = [](AutoShardPolicy policy, std::string_view reason) {
+    const std::string_view what =
+        policy == AutoShardPolicy::data   ? "each worker takes its part of each batch"
+        : policy == AutoShardPolicy::file ? "each worker reads its share of the files"
+                                          : "each worker reads its whole dataset";
+    return ShardDecision{
+        policy, concat({what, " (AutoShardPolicy::", to_string(policy), ", ", reason, ")"})};
+  };
   switch (wanted) {
     case AutoShardPolicy::file:
       if (num_files == 0)
@@ -20,18 +28,18 @@ LOCKSTEP_INLINE ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::i
         throw ConfigurationError(
             concat({"AutoShardPolicy::file: the dataset has ", files, ", fewer than the ", workers,
                     "; write more files, or use AutoShardPolicy::data"}));
-      return {wanted, concat({"file (chosen by the program; ", files, " for ", workers, ")"})};
+      return decide(wanted, concat({"chosen by the program: ", files, " for ", workers}));
     case AutoShardPolicy::automatic:
-      if (num_workers == 1) return {AutoShardPolicy::data, "data (automatic: there is one worker)"};
+      if (num_workers == 1) return {AutoShardPolicy::data, "one worker reads all of it"};
       if (num_files == 0)
-        return {AutoShardPolicy::data, "data (automatic: the dataset has no files)"};
+        return decide(AutoShardPolicy::data, "automatic: the dataset has no files");
       if (num_files < num_workers)
-        return {AutoShardPolicy::data,
-                concat({"data (automatic: ", files, num_files == 1 ? " is" : " are", " fewer than ",
-                        workers, ")"})};
-      return {AutoShardPolicy::file, concat({"file (automatic: ", files, " for ", workers, ")"})};
+        return decide(AutoShardPolicy::data,
+                      concat({"automatic: ", files, num_files == 1 ? " is" : " are", " fewer than ",
+                              workers}));
+      return decide(AutoShardPolicy::file, concat({"automatic: ", files, " for ", workers}));
     default:
-      return {wanted, concat({to_string(wanted), " (chosen by the program)"})};
+      return decide(wanted, "chosen by the program");
   }
 }
 

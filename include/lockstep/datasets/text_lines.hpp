@@ -36,7 +36,6 @@ class LineFile {
 };
 
 struct TextLinesOptions {
-  SampleSizes sizes{};     ///< of what f makes of a line
   std::size_t skip = 0;    ///< lines at the beginning
   bool skip_empty = true;  ///< lines without a character are no samples
 };
@@ -46,25 +45,27 @@ struct TextLinesOptions {
 template <class F>
 class TextLines : public detail::ParsedRecords<LineFile, F> {
  public:
-  TextLines(const std::string& path, F f, const TextLinesOptions& options)
+  /// `sizes`: of what f makes of a line.
+  TextLines(const std::string& path, F f, SampleSizes sizes, const TextLinesOptions& options = {})
       : detail::ParsedRecords<LineFile, F>(LineFile(path, options.skip, options.skip_empty),
-                                           std::move(f), options.sizes) {}
+                                           std::move(f), sizes) {}
   void describe(PipelineDescription& description) const {
     description.add({"from_text_lines(", this->description(), ")"});
   }
 };
 
-/// A pipeline of the lines of files; with AutoShardPolicy::file each worker reads its own.
+/// A pipeline of the lines of files; with AutoShardPolicy::file each worker reads its own. `sizes`:
+/// of what f makes of a line.
 /// @code
-/// from_text_lines({"reviews.txt"}, tokenize, {.sizes = {.sample_size = 64, .target_size = 1}})
+/// from_text_lines({"reviews.txt"}, tokenize, {.sample_size = 64, .target_size = 1}, {.skip = 1})
 /// @endcode
 /// Use: `from_text_lines({"reviews.txt"}, [](std::string_view line, auto& sample) { sample.x[0] =
-/// static_cast<float>(line.size()); }, {.sizes = {.sample_size = 1, .target_size = 0}})`. Keras:
-/// `TextLineDataset`.
+/// static_cast<float>(line.size()); }, {.sample_size = 1})`. Keras: `TextLineDataset`.
 template <class F>
-[[nodiscard]] auto from_text_lines(std::vector<std::string> paths, F f, TextLinesOptions options) {
-  return from_files(std::move(paths), [f, options](const std::string& path) {
-    return TextLines<F>(path, f, options);
+[[nodiscard]] auto from_text_lines(std::vector<std::string> paths, F f, SampleSizes sizes,
+                                   TextLinesOptions options = {}) {
+  return from_files(std::move(paths), [f, sizes, options](const std::string& path) {
+    return TextLines<F>(path, f, sizes, options);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/optimizers/concepts.hpp"
@@ -81,6 +82,8 @@ class Program {
   /// The loss and the metrics that would take the outputs of a model without a last activation for
   /// probabilities; empty for none.
   [[nodiscard]] virtual std::string takers_of_logits() const { return {}; }
+  /// Of a sample.
+  [[nodiscard]] virtual Flop flop() const noexcept { return {}; }
 
   /// What runs forward, backward and update; null: the processor. forward has finished when it
   /// returns, the other two after synchronize().

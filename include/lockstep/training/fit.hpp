@@ -65,6 +65,7 @@ class FitRank {
   int epoch = 0;                      ///< the current one, or the last one made
   std::int64_t steps = 0;             ///< of it, since this run began or resumed
   Trace::Clock::duration duration{};  ///< of these
+  std::uint64_t sent = 0;             ///< bytes that the process sent in these
 
  private:
   [[nodiscard]] bool agree_on_fit();

@@ -15,6 +15,7 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/trace.hpp"
+#include "lockstep/core/traffic.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/training/agreement.hpp"
@@ -132,6 +133,7 @@ void FitRank<T>::begin_epoch() {
 template <class T>
 FitEnd FitRank<T>::make_steps() {
   const auto begin = Trace::Clock::now();
+  const std::uint64_t sent_before = traffic().sent;
   const std::int64_t first = at.step;
   const Activity place = place_;
   const std::optional<std::int64_t>& limit = fit.options.steps_per_epoch;
@@ -161,6 +163,7 @@ FitEnd FitRank<T>::make_steps() {
   each_part(&FitPart<T>::end_steps, *this);
   steps = at.step - first;
   duration = Trace::Clock::now() - begin;
+  sent = traffic().sent - sent_before;
   const bool ran_out = has_run_out();
   const FitEnd end{.finished = stops_ || ran_out};
   if (!is_leader) return end;
@@ -276,8 +279,35 @@ std::string memory_text(const Parts<T>& model) {
                  workspace.batch_bytes() / 1000, " kB"});
 }
 
+/// "278.4".
+inline std::string tenths(double value) {
+  const auto whole = static_cast<std::int64_t>(value * 10 + 0.5);
+  return concat({whole / 10, ".", whole % 10});
+}
+
+/// What a step of the epoch takes on average: its work as Budget counts it, and what the process
+/// sent.
+template <class T>
+std::string work_text(const FitRank<T>& rank) {
+  const Flop flop = rank.model.program.flop();
+  const auto steps = static_cast<double>(rank.at.step) * rank.replica.collective().size();
+  const double samples = rank.running[StatusBlock::samples] / steps;
+  const auto of_sample = static_cast<double>(flop.forward + flop.backward_weights);
+  std::string text = concat({"a step: matrix products of ", tenths(samples * of_sample * 1e-6),
+                             " MFLOP in each replica"});
+  if (!flop.uncounted.empty()) text += concat({" (without those of ", flop.uncounted, ")"});
+  if (rank.sent > 0) {
+    const double kilobytes = static_cast<double>(rank.sent) * 1e-3;
+    text += concat(
+        {"; sent to other workers: ", tenths(kilobytes / static_cast<double>(rank.steps)), " kB"});
+  }
+  return text;
+}
+
 template <class T>
 void FitRank<T>::end_epoch() {
+  const bool tells = is_leader && fit.times.empty() && fit.is_chief() && fit.options.verbose == 2;
+  const std::string work = tells && steps > 0 ? work_text(*this) : std::string();
   const std::optional<StatusBlock> validated = validate();
   at.epoch = epoch + 1;
   at.step = 0;
@@ -289,8 +319,8 @@ void FitRank<T>::end_epoch() {
                                                   std::exchange(model.workspace.in_collective, {}));
   if (times.size() > 1 && is_leader && fit.is_chief() && fit.options.verbose == 2)
     log_line(rank_times_text(times, epoch, steps, replica.local_size()));
-  if (is_leader && fit.times.empty() && fit.is_chief() && fit.options.verbose == 2)
-    log_line(memory_text<T>(model));
+  if (tells) log_line(memory_text<T>(model));
+  if (!work.empty()) log_line(work);
   if (is_leader) fit.times = std::move(times);
   each_part(&FitPart<T>::complete, *this);
   call_back([&] {
@@ -471,7 +501,7 @@ void FitRank<T>::begin_training() {
                 ": no hook has that name, so fit does not call it: the hooks are on_epoch_end "
                 "and so on, as callbacks/concepts.hpp lists them"}));
   if (is_chief && fit.options.verbose == 2)
-    log_line(concat({"data sharding: ", data_.policy_text(), "; updates: ", updater->name()}));
+    log_line(concat({"data: ", data_.policy_text(), "; updates: ", updater->name()}));
   fit.callbacks.on_train_begin(fit.training);
 }
 

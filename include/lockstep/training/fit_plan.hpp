@@ -116,9 +116,11 @@ struct FitPlan {
 /// flat sample of the same size and extents of 1 do not matter, and by the numbers of its target
 /// values and weights.
 void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes);
-/// The first of these checks. `size`: the numbers of a sample; `input`: the extents of the Input.
+/// The first of these checks. `size`: the numbers of a sample; `input`: the extents of the Input;
+/// `targets`: the numbers of a target, for the advice.
 void check_sample_shape(std::string_view where, std::span<const std::size_t> shape,
-                        std::size_t size, std::span<const std::size_t> input);
+                        std::size_t size, std::span<const std::size_t> input,
+                        std::size_t targets = 0);
 
 /// Throws ConfigurationError when `steps` is given and below 1, or missing where the data repeat
 /// forever.

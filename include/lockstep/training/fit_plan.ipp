@@ -17,10 +17,14 @@ inline void require_at_least(std::string_view where, std::string_view option, st
         concat({where, ": ", option, " must be at least ", least, ", got ", value}));
 }
 
-/// What to do about samples of this shape.
+/// What to do about samples of this shape, with targets of `targets` numbers.
 inline std::string shape_advice(std::span<const std::size_t> shape,
                                 std::span<const std::size_t> input, std::size_t size,
-                                std::size_t wanted) {
+                                std::size_t wanted, std::size_t targets) {
+  // zip(a, b) of two inputs makes targets of the second.
+  if (targets > 0 && (size + targets == wanted || (size > 1 && targets == size && size < wanted)))
+    return "give samples of that shape, or another Input; several inputs: zip(inputs(a, b), "
+           "targets)";
   if (size == 1 && shape.size() <= 1) {
     const std::string extents = shape_text(input);
     return concat(
@@ -46,19 +50,21 @@ inline std::string sample_text(std::span<const std::size_t> shape) {
 }
 
 LOCKSTEP_INLINE void check_sample_shape(std::string_view where, std::span<const std::size_t> shape,
-                                        std::size_t size, std::span<const std::size_t> input) {
+                                        std::size_t size, std::span<const std::size_t> input,
+                                        std::size_t targets) {
   if (is_same_shape(shape, input)) return;
   std::size_t wanted = 1;
   for (const std::size_t extent : input) wanted *= extent;
   throw DataError(
       concat({where, ": the model's Input is ", shape_text(input), ", the dataset's samples are ",
-              sample_text(shape), ": ", shape_advice(shape, input, size, wanted)}));
+              sample_text(shape), ": ", shape_advice(shape, input, size, wanted, targets)}));
 }
 
 LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& dataset,
                                  const DataSizes& sizes) {
-  check_sample_shape(where, dataset.sample_shape(), dataset.sample_size(), sizes.input);
   const std::size_t weights = dataset.weight_size();
+  check_sample_shape(where, dataset.sample_shape(), dataset.sample_size(), sizes.input,
+                     dataset.target_size() - weights);
   if (sizes.targets > 0 && weights > 1 && weights != sizes.positions)
     throw DataError(concat(
         {where, ": there are ", weights, " sample weights for each sample; expected 1",

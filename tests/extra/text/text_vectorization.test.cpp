@@ -165,17 +165,17 @@ TEST_SUITE("TextVectorization in pipelines") {
     const std::string path = write(folder, "lines", "1\tfine film\n0\tbad film\n1\tfine\n0\t!\n");
     Text text;
     text.adapt({"film film fine"});
-    check_stage(ls::from_text_lines({path}, text, {.sizes = text.sizes()}).shuffle(3).batch(2));
+    check_stage(ls::from_text_lines({path}, text, text.sizes()).shuffle(3).batch(2));
     const auto labelled = [text](std::string_view line, auto& sample) {
       sample.y[0] = line[0] == '1' ? 1 : 0;
       text(line.substr(2), sample.x);
     };
-    CHECK(row_batches(ls::from_text_lines({path}, labelled, {.sizes = text.sizes(1)}).batch(4)) ==
+    CHECK(row_batches(ls::from_text_lines({path}, labelled, text.sizes(1)).batch(4)) ==
           RowBatches{{{3, 2, 0, 0, 1}, {1, 2, 0, 0, 0}, {3, 0, 0, 0, 1}, {0, 0, 0, 0, 0}}});
 
     const auto description = [&](const Text& f) {
       ls::PipelineDescription found;
-      ls::TextLines<Text>(path, f, {.sizes = f.sizes()}).describe(found);
+      ls::TextLines<Text>(path, f, f.sizes()).describe(found);
       return found.text;
     };
     const std::string before = description(text);
@@ -208,12 +208,13 @@ TEST_SUITE("TextVectorization in pipelines") {
     Text text;
     text.adapt(ls::LineFile(path), after_label);
     text.save(folder.path("text.json"));
-    const auto data = ls::from_text_lines({path},
-                                          [text, after_label](std::string_view line, auto& sample) {
-                                            sample.y[0] = line[0] == '1' ? 1 : 0;
-                                            text(after_label(line), sample.x);
-                                          },
-                                          {.sizes = text.sizes(1)})
+    const auto data = ls::from_text_lines(
+                          {path},
+                          [text, after_label](std::string_view line, auto& sample) {
+                            sample.y[0] = line[0] == '1' ? 1 : 0;
+                            text(after_label(line), sample.x);
+                          },
+                          text.sizes(1))
                           .shuffle(64)
                           .batch(16);
     using Net =

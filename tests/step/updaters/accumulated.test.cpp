@@ -20,7 +20,7 @@ TEST_CASE(
   const Rank rank(program, variables, LonelyCollective(2));
   LonelyCollective::gradients = rank.workspace.gradients().values().data();
   const auto updater = rank.updater();
-  CHECK(updater->name() == "all-reduce, of 3 steps");
+  CHECK(updater->name() == "all-reduce, once in 3 steps");
   auto data = tiny_batches(19, 5);  // batches of 5, 5, 5 and 4
   data.begin({});
   take_happened();

@@ -96,7 +96,7 @@ TEST_CASE("AloneUpdater: updates during backward what backward is done with") {
   setup.program.ends = {10'000, 40'000, 50'000};
   auto data = tiny_batches(7, 5);
   data.begin({});
-  CHECK(setup.updater->name() == "alone, during backward");
+  CHECK(setup.updater->name() == "each layer, as soon as backward is done with it");
   for (const double samples : {5.0, 2.0}) {
     const float before = setup.variables.parameters().values()[0];
     ls::detail::train_step(setup.rank.parts, *setup.updater, data, {});

@@ -40,17 +40,19 @@ std::string route(C collective, std::size_t slots = 0, int local_size = 1, bool 
 }  // namespace
 
 TEST_CASE("choose_updater: by what the collective can, and the ranks, and the optimizer") {
-  CHECK(route(ls::Single{}) == "alone, during backward");
+  CHECK(route(ls::Single{}) == "each layer, as soon as backward is done with it");
   ls::InProcessGroup one(1), two(2);
-  CHECK(route(one.member(0)) == "alone, during backward");
-  CHECK(route(two.member(0), 0, 2) == "reduce-scatter between threads");
+  CHECK(route(one.member(0)) == "each layer, as soon as backward is done with it");
+  CHECK(route(two.member(0), 0, 2) ==
+        "each replica updates a share (reduce-scatter between threads)");
   ls::HierarchicalGroup workers(2, nullptr);
   CHECK(route(std::make_shared<ls::Hierarchical>(workers, 0), 0, 2) == "all-reduce");
   CHECK(route(LonelyCollective(2)) == "all-reduce");
   CHECK(route(Able{}) == "all-reduce");
 
   Able::shares = true;
-  CHECK(route(Able{}) == "reduce-scatter and all-gather in shared memory");
+  CHECK(route(Able{}) ==
+        "each worker updates a share (reduce-scatter and all-gather in shared memory)");
   CHECK(route(Able{}, 1) == "all-reduce");     // slots stay with their rank
   CHECK(route(Able{}, 0, 2) == "all-reduce");  // as do parameters that replicas share
   Able::wanted = ls::Overlap::on;

@@ -26,7 +26,8 @@ using namespace lockstep_test;
 
 namespace {
 
-const std::string route = "reduce-scatter and all-gather in shared memory";
+const std::string route =
+    "each worker updates a share (reduce-scatter and all-gather in shared memory)";
 
 /// Gives each rank all of the values as its share.
 class CollectiveThatShares : public LonelyCollective {

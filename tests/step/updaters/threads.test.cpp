@@ -101,7 +101,8 @@ TEST_CASE(
     ls::detail::train_step(rank.parts, *updater, data, {});
     const std::string text = take_happened();
     const std::size_t updated = text.find("update "), ended = text.find(')');
-    if (updater->name() != "reduce-scatter between threads, during backward")
+    if (updater->name() !=
+        "each replica updates a share (reduce-scatter between threads, during backward)")
       throw std::logic_error("another route");
     if (text.find("backward(") != 0 || updated > ended)
       throw std::logic_error("no update during backward: " + text);
@@ -121,7 +122,7 @@ TEST_CASE("ThreadsUpdater: with small gradients threads update after backward") 
     data.begin({});
     ls::detail::train_step(rank.parts, *updater, data, {});
     const std::string text = take_happened();
-    if (updater->name() != "reduce-scatter between threads")
+    if (updater->name() != "each replica updates a share (reduce-scatter between threads)")
       throw std::logic_error("another route");
     if (text.find("backward( ) update ") != 0)
       throw std::logic_error("not after backward: " + text);

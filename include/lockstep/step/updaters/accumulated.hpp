@@ -34,7 +34,7 @@ class AccumulatedUpdater final : public Updater<T> {
   AccumulatedUpdater(const Parts<T>& parts, std::unique_ptr<Updater<T>> route)
       : Base(parts),
         route_(std::move(route)),
-        name_(std::string(route_->name()) + ", of " +
+        name_(std::string(route_->name()) + ", once in " +
               std::to_string(parts.variables.accumulation_steps()) + " steps"),
         sums_(parts.program.layout().variables) {}
 

@@ -20,7 +20,9 @@ class AloneUpdater final : public Updater<T> {
  public:
   explicit AloneUpdater(const Parts<T>& parts) noexcept : Base(parts) {}
 
-  [[nodiscard]] std::string_view name() const noexcept override { return "alone, during backward"; }
+  [[nodiscard]] std::string_view name() const noexcept override {
+    return "each layer, as soon as backward is done with it";
+  }
 
   [[nodiscard]] bool reads_gradients() const noexcept override { return false; }
   typename Base::Progress begin(const UpdateStep& step) override {

@@ -27,7 +27,7 @@ class SharedMemoryUpdater final : public Updater<T> {
   explicit SharedMemoryUpdater(const Parts<T>& parts) noexcept : Base(parts) {}
 
   [[nodiscard]] std::string_view name() const noexcept override {
-    return "reduce-scatter and all-gather in shared memory";
+    return "each worker updates a share (reduce-scatter and all-gather in shared memory)";
   }
 
   typename Base::Progress begin(const UpdateStep& step) override {

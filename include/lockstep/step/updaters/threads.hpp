@@ -28,8 +28,9 @@ class ThreadsUpdater final : public Updater<T> {
                   parts.workspace.gradients().values().size_bytes() >= least_bytes) {}
 
   [[nodiscard]] std::string_view name() const noexcept override {
-    return is_early_ ? "reduce-scatter between threads, during backward"
-                     : "reduce-scatter between threads";
+    return is_early_
+               ? "each replica updates a share (reduce-scatter between threads, during backward)"
+               : "each replica updates a share (reduce-scatter between threads)";
   }
 
   typename Base::Progress begin(const UpdateStep& step) override {
