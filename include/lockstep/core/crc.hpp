@@ -16,8 +16,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
                                   std::uint32_t previous = 0) noexcept;
 
 /// The CRC-32C (Castagnoli) of `bytes`. `previous` is the CRC of the bytes before these, 0 for
-/// none: crc32c(b, crc32c(a)) is the CRC of a followed by b. The same on every machine; about 20 GB/s
-/// where the processor has an instruction for it.
+/// none: crc32c(b, crc32c(a)) is the CRC of a followed by b. The same on every machine; about
+/// 20 GB/s where the processor has an instruction for it.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes,
                                    std::uint32_t previous = 0) noexcept;
 

@@ -108,8 +108,8 @@ struct RecomputePlaces {
 ///
 /// Around one layer (a Sequential, say), it takes that layer's names; around several, the names of
 /// a Sequential of them. Files of weights load with Recompute or without. Inference
-/// computes nothing twice. Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost",
-/// arXiv 1604.06174, 2016.
+/// computes nothing twice. Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory
+/// cost", arXiv 1604.06174, 2016.
 /// @code
 /// using Deep = Sequential<Input<64>, TiedHead<Embedding<65, 128>, Repeat<12, Recompute<Block>>>>;
 /// @endcode

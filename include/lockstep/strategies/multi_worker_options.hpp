@@ -56,9 +56,9 @@ struct MultiWorkerMirroredOptions {
   bool sharded_gradients = false;
   /// Training goes on with fewer workers when some are lost, and with more when some join: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
-  /// addresses must be known, as from TF_CONFIG or `--workers`; in a world, workers connect on ports
-  /// that the system chooses. Tls::certificates are for the places in the configured cluster. With
-  /// SharedMemory, all of the cluster must be on one machine.
+  /// addresses must be known, as from TF_CONFIG or `--workers`; in a world, workers connect on
+  /// ports that the system chooses. Tls::certificates are for the places in the configured cluster.
+  /// With SharedMemory, all of the cluster must be on one machine.
   Elastic elastic = {};
 };
 
