@@ -207,9 +207,12 @@ LOCKSTEP_INLINE void check_shard_size(const std::string& path, const ShardFile& 
 }
 
 /// Removes the shards of the folder, and what unfinished writes have left of some, that no manifest
-/// names. Ignores what cannot be removed.
-LOCKSTEP_INLINE void remove_other_shards(const std::string& folder) {
+/// names, but for those just written. Removes none if a manifest may be whole and cannot be read.
+/// Ignores what cannot be removed.
+LOCKSTEP_INLINE void remove_other_shards(const std::string& folder,
+                                         std::span<const ShardFile> written = {}) {
   std::set<std::string> named;
+  for (const ShardFile& shard : written) named.insert(shard.file);
   for (const std::string& name :
        {folder + manifest_name, previous_generation(folder + manifest_name)})
     try {
@@ -217,7 +220,9 @@ LOCKSTEP_INLINE void remove_other_shards(const std::string& folder) {
       if (!text) continue;
       const ShardedManifest manifest(*text);
       for (const ShardFile& shard : manifest.shards()) named.insert(shard.file);
-    } catch (const Error&) {  // of no use
+    } catch (const DataError&) {  // damaged: of no use
+    } catch (const Error&) {
+      return;
     }
   std::error_code error;
   std::vector<std::filesystem::path> others;
@@ -303,7 +308,7 @@ LOCKSTEP_INLINE std::string ShardedSave::commit(FormerFile former, Exchange exch
       const auto bytes = std::as_bytes(std::span(text));
       former == FormerFile::kept ? write_file_keeping_previous(path_ + manifest_name, bytes)
                                  : write_file_atomically(path_ + manifest_name, bytes);
-      remove_other_shards(path_);
+      remove_other_shards(path_, manifest.shards());
     } catch (const std::exception& caught) {
       error = concat({"!", worker_on_host(worker_), caught.what()});
     }
