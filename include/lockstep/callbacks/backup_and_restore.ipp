@@ -81,7 +81,6 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   std::vector<std::byte> saved;
   if (training.is_chief()) {
     finish_all(OnSaveFailure::warn);  // outside of fit no on_train_abort is called
-    writer->is_waiting = false;
     lock_folder(training);
     remove_stale_temporaries(path());
     try {
@@ -195,7 +194,6 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_abort(Training& training) const 
     finish_all(OnSaveFailure::warn);
   } else {  // the chief after it saves what is newer
     writer->forget_next();
-    writer->is_waiting = false;
     finish_save(OnSaveFailure::warn);
   }
   writer->free_memory();
@@ -259,6 +257,7 @@ LOCKSTEP_INLINE void BackupAndRestore::drop_shares() const {
   if (writer->shares) writer->shares->abandon();
   writer->shares.reset();
   writer->share = {};
+  writer->is_waiting = false;
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::save_when(Training& training, bool due) const {
