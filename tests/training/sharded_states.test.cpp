@@ -65,6 +65,7 @@ struct Program {
   int epochs = 1;                       ///< 0: no fit
   bool* has_gathered = nullptr;  ///< whether the chief has all slots when the second epoch begins
   AnyOptimizer optimizer = ls::Adam{.learning_rate = 0.01, .use_ema = true};
+  std::int64_t* resumed_at = nullptr;  ///< updates when the chief's first step begins
 };
 
 template <class Strategy>
@@ -77,6 +78,8 @@ std::uint32_t train(Strategy& strategy, const Program& program) {
       strategy, options, ls::SparseCategoricalCrossentropy{.from_logits = true}, program.optimizer);
   if (!program.load.empty()) model.load(program.load);
   ls::LambdaCallback interrupt{.on_train_batch_begin = [&](ls::Training& training, std::int64_t) {
+    if (program.resumed_at != nullptr && *program.resumed_at < 0 && training.is_chief())
+      *program.resumed_at = training.iterations();
     if (training.iterations() == program.interrupted_after) throw std::runtime_error("interrupted");
   }};
   interrupt.on_epoch_begin = [&](ls::Training& training, int epoch) {
@@ -295,7 +298,9 @@ TEST_CASE("sharded states: backups of either kind are taken by either program, a
     CHECK(std::filesystem::exists(folder.path("backup/training_state.ckpt")));
     backup.sharded = first;
     CapturedStderr captured;
-    run_well({.world = two, .backup = backup, .epochs = 2});
+    std::int64_t resumed_at = -1;
+    run_well({.world = two, .backup = backup, .epochs = 2, .resumed_at = &resumed_at});
+    CHECK(resumed_at == 5);  // of the second run, whichever kind it wrote
     CHECK(contains(captured.text(), "resuming from"));
     CHECK_FALSE(std::filesystem::exists(folder.path("backup/training_state.ckpt")));
     CHECK_FALSE(std::filesystem::exists(folder.path("backup/training_state")));

@@ -74,6 +74,8 @@ class ShardedManifest final : JsonEvents {
   [[nodiscard]] std::uint64_t elements(std::size_t array) const { return elements_[array]; }
   [[nodiscard]] std::size_t element_size() const { return scalar_size(scalar_); }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// The updates made.
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
 
  private:
   /// Each element of each array is in one file.
@@ -137,6 +139,7 @@ class ShardedManifest final : JsonEvents {
     if (depth_ == 1) {
       take("format", format_);
       take("version", version_);
+      take("step", step_);
       take("scalar", scalar_);
     } else if (depth_ == 2 && section_ == "arrays" && !arrays_.empty()) {
       take("name", arrays_.back().name);
@@ -154,7 +157,7 @@ class ShardedManifest final : JsonEvents {
   }
 
   std::string format_{}, scalar_{}, section_{}, key_{};
-  std::uint64_t version_ = 0;
+  std::uint64_t version_ = 0, step_ = 0;
   std::uint64_t bytes_ = 0;
   std::vector<SavedArray> arrays_{};
   std::vector<std::string> lists_{};
@@ -339,6 +342,16 @@ LOCKSTEP_INLINE bool is_sharded_state(const std::string& path) {
   const std::string manifest = path + manifest_name;
   return std::filesystem::exists(manifest, ignored) ||
          std::filesystem::exists(previous_generation(manifest), ignored);
+}
+
+LOCKSTEP_INLINE std::optional<std::int64_t> updates_of_sharded_state(const std::string& path) {
+  for (const std::string& name : {path + manifest_name, previous_generation(path + manifest_name)})
+    try {
+      if (const auto text = manifest_text(name))
+        return static_cast<std::int64_t>(ShardedManifest(*text).step());
+    } catch (const Error&) {  // read_sharded_state says so
+    }
+  return std::nullopt;
 }
 
 /// Reads the slices of a shard that a worker needs.
