@@ -304,6 +304,25 @@ TEST_CASE(
   ls::detail::remove_sharded_state(path);
 }
 
+TEST_CASE("sharded state: while a manifest cannot be read, no shard is removed that it may name") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("state");
+  ls::TrainingState state = whole_state();
+  save(path, state);
+  const std::string former = path + "/manifest.json.previous";
+  std::filesystem::create_symlink("manifest.json.previous", former);  // to itself: an error
+  ++state.iterations;
+  save(path, state);
+  CHECK(read(path) == state);
+  CHECK(std::distance(std::filesystem::directory_iterator(path), {}) == 6);
+  std::filesystem::remove(former);
+  ls::write_file_atomically(former, {});  // damaged, of no use
+  ++state.iterations;
+  save(path, state);
+  CHECK(read(path) == state);
+  CHECK(std::distance(std::filesystem::directory_iterator(path), {}) == 4);
+}
+
 TEST_CASE("sharded state: a file that the manifest may name stays when a peer is lost meanwhile") {
   const TemporaryFolder folder;
   const std::string path = folder.path("state");

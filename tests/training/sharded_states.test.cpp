@@ -29,6 +29,7 @@
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
@@ -50,6 +51,7 @@ struct World {
   int workers = 1;  ///< over TCP; 0: one device; -1: two threads
   bool sharded = false;
   bool gradients = false;
+  int local_steps = 0;  ///< of LocalSGD; 0: each step is everybody's
 };
 
 struct Program {
@@ -63,16 +65,21 @@ struct Program {
   int epochs = 1;                       ///< 0: no fit
   bool* has_gathered = nullptr;  ///< whether the chief has all slots when the second epoch begins
   AnyOptimizer optimizer = ls::Adam{.learning_rate = 0.01, .use_ema = true};
+  std::int64_t* resumed_at = nullptr;  ///< updates when the chief's first step begins
 };
 
 template <class Strategy>
 std::uint32_t train(Strategy& strategy, const Program& program) {
   const TinyData data(18);
-  auto model = ls::compile<Net, double>(strategy, {.seed = 5},
-                                        ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                        program.optimizer);
+  ls::CompileOptions options{.seed = 5};
+  if (program.world.local_steps > 0)
+    options.synchronization = ls::LocalSGD{.steps = program.world.local_steps};
+  auto model = ls::compile<Net, double>(
+      strategy, options, ls::SparseCategoricalCrossentropy{.from_logits = true}, program.optimizer);
   if (!program.load.empty()) model.load(program.load);
   ls::LambdaCallback interrupt{.on_train_batch_begin = [&](ls::Training& training, std::int64_t) {
+    if (program.resumed_at != nullptr && *program.resumed_at < 0 && training.is_chief())
+      *program.resumed_at = training.iterations();
     if (training.iterations() == program.interrupted_after) throw std::runtime_error("interrupted");
   }};
   interrupt.on_epoch_begin = [&](ls::Training& training, int epoch) {
@@ -213,6 +220,35 @@ TEST_CASE("sharded states: with sharded_gradients") {
   check_resumes({.workers = 2, .gradients = true}, ls::Adam{.learning_rate = 0.01});
 }
 
+TEST_CASE("sharded states: with LocalSGD, each worker goes on with its slots") {
+  const TemporaryFolder folder;
+  const AnyOptimizer optimizer = ls::Adam{.learning_rate = 0.01};
+  const World world{.workers = 2, .local_steps = 2};
+  run_well({.world = world,
+            .save = folder.path("file"),
+            .shards = folder.path("shards"),
+            .epochs = 2,
+            .optimizer = optimizer});
+  const ls::TrainingState file = read(folder.path("file"));
+  for (const std::string from : {"file", "shards"}) {
+    run_well({.world = world,
+              .load = folder.path(from),
+              .save = folder.path("again_" + from),
+              .epochs = 0,
+              .optimizer = optimizer});
+    CHECK(read(folder.path("again_" + from)) == file);
+    run_well({.world = world,
+              .load = folder.path(from),
+              .save = folder.path("from_" + from),
+              .optimizer = optimizer});
+  }
+  CHECK(read(folder.path("from_shards")) == read(folder.path("from_file")));
+  // The ranks' slots differ, or this shows nothing.
+  const std::size_t arrays = file.parameters.size();
+  REQUIRE(file.slots.size() == 4 * arrays);
+  CHECK(file.slots[0].bytes != file.slots[2 * arrays].bytes);
+}
+
 TEST_CASE("sharded states: a new one replaces the old one, and leaves nothing of it") {
   const TemporaryFolder folder;
   const std::string path = folder.path("state");
@@ -262,7 +298,9 @@ TEST_CASE("sharded states: backups of either kind are taken by either program, a
     CHECK(std::filesystem::exists(folder.path("backup/training_state.ckpt")));
     backup.sharded = first;
     CapturedStderr captured;
-    run_well({.world = two, .backup = backup, .epochs = 2});
+    std::int64_t resumed_at = -1;
+    run_well({.world = two, .backup = backup, .epochs = 2, .resumed_at = &resumed_at});
+    CHECK(resumed_at == 5);  // of the second run, whichever kind it wrote
     CHECK(contains(captured.text(), "resuming from"));
     CHECK_FALSE(std::filesystem::exists(folder.path("backup/training_state.ckpt")));
     CHECK_FALSE(std::filesystem::exists(folder.path("backup/training_state")));

@@ -81,7 +81,6 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   std::vector<std::byte> saved;
   if (training.is_chief()) {
     finish_all(OnSaveFailure::warn);  // outside of fit no on_train_abort is called
-    writer->is_waiting = false;
     lock_folder(training);
     remove_stale_temporaries(path());
     try {
@@ -123,20 +122,25 @@ LOCKSTEP_INLINE void BackupAndRestore::lock_folder(const Training& training) con
 
 /// The bytes of the newest backup that can be read.
 LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expected) const {
-  BackupAndRestore other = *this;  // a backup that was written with the other option
-  other.sharded = !sharded;
-  const BackupAndRestore& of_shares = sharded ? *this : other;
-  const std::string file = (sharded ? other : *this).path();
-  std::error_code ignored;
-  const bool has_file = std::filesystem::exists(file, ignored) ||
-                        std::filesystem::exists(previous_generation(file), ignored);
-  if ((sharded || !has_file) && detail::is_sharded_state(of_shares.path())) {
-    log_line(concat({"resuming from '", of_shares.path(), "'"}));
-    return detail::reference_to_shares(of_shares.path());
+  const std::string file = backup_dir + "/training_state", shares = file + ".ckpt";
+  const bool has_shares = detail::is_sharded_state(shares);
+  const auto take_shares = [&] {
+    log_line(concat({"resuming from '", shares, "'"}));
+    return detail::reference_to_shares(shares);
+  };
+  std::optional<detail::NewestSnapshot> found;
+  try {
+    found = detail::read_newest_snapshot(file, expected, "BackupAndRestore",
+                                         "remove the file to start from the beginning");
+  } catch (const DataError& error) {
+    if (!has_shares) throw;
+    log_warning(concat({error.what(), "; going on from ", in_quotes(shares)}));
   }
-  auto found = detail::read_newest_snapshot(file, expected, "BackupAndRestore",
-                                            "remove the file to start from the beginning");
-  if (!found) return {};
+  if (!found) return has_shares ? take_shares() : std::vector<std::byte>();
+  // A save of one kind may leave a backup of the other.
+  const std::int64_t updates = found->file.snapshot.iterations;
+  const auto of_shares = detail::updates_of_sharded_state(shares);
+  if (of_shares && (sharded ? *of_shares >= updates : *of_shares > updates)) return take_shares();
   if (!found->is_newest) writer->do_not_keep();
   log_line(concat({"resuming from '", found->path, "' at epoch ", found->file.snapshot.epoch + 1,
                    ", step ", found->file.snapshot.step}));
@@ -195,7 +199,6 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_abort(Training& training) const 
     finish_all(OnSaveFailure::warn);
   } else {  // the chief after it saves what is newer
     writer->forget_next();
-    writer->is_waiting = false;
     finish_save(OnSaveFailure::warn);
   }
   writer->free_memory();
@@ -259,6 +262,7 @@ LOCKSTEP_INLINE void BackupAndRestore::drop_shares() const {
   if (writer->shares) writer->shares->abandon();
   writer->shares.reset();
   writer->share = {};
+  writer->is_waiting = false;
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::save_when(Training& training, bool due) const {

@@ -1,6 +1,8 @@
 // A training state in a folder that all workers share: a file of each worker, and a manifest.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lockstep/checkpoint/snapshot.hpp"
@@ -37,6 +39,10 @@ class ShardedSave {
 
 /// All of it: saves this worker's share, and throws what commit returns as an Error.
 void save_shares(const std::string& path, int worker, const StateShare& share, Exchange exchange);
+
+/// The updates that the newest sharded state was saved after, by its manifest, or if that cannot be
+/// read by the one before it; nothing if neither can.
+[[nodiscard]] std::optional<std::int64_t> updates_of_sharded_state(const std::string& path);
 
 /// Whether there is the manifest of a sharded state, or of the one before it.
 [[nodiscard]] bool is_sharded_state(const std::string& path);

@@ -74,6 +74,8 @@ class ShardedManifest final : JsonEvents {
   [[nodiscard]] std::uint64_t elements(std::size_t array) const { return elements_[array]; }
   [[nodiscard]] std::size_t element_size() const { return scalar_size(scalar_); }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// The updates made.
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
 
  private:
   /// Each element of each array is in one file.
@@ -137,6 +139,7 @@ class ShardedManifest final : JsonEvents {
     if (depth_ == 1) {
       take("format", format_);
       take("version", version_);
+      take("step", step_);
       take("scalar", scalar_);
     } else if (depth_ == 2 && section_ == "arrays" && !arrays_.empty()) {
       take("name", arrays_.back().name);
@@ -154,7 +157,7 @@ class ShardedManifest final : JsonEvents {
   }
 
   std::string format_{}, scalar_{}, section_{}, key_{};
-  std::uint64_t version_ = 0;
+  std::uint64_t version_ = 0, step_ = 0;
   std::uint64_t bytes_ = 0;
   std::vector<SavedArray> arrays_{};
   std::vector<std::string> lists_{};
@@ -207,9 +210,12 @@ LOCKSTEP_INLINE void check_shard_size(const std::string& path, const ShardFile& 
 }
 
 /// Removes the shards of the folder, and what unfinished writes have left of some, that no manifest
-/// names. Ignores what cannot be removed.
-LOCKSTEP_INLINE void remove_other_shards(const std::string& folder) {
+/// names, but for those just written. Removes none if a manifest may be whole and cannot be read.
+/// Ignores what cannot be removed.
+LOCKSTEP_INLINE void remove_other_shards(const std::string& folder,
+                                         std::span<const ShardFile> written = {}) {
   std::set<std::string> named;
+  for (const ShardFile& shard : written) named.insert(shard.file);
   for (const std::string& name :
        {folder + manifest_name, previous_generation(folder + manifest_name)})
     try {
@@ -217,7 +223,9 @@ LOCKSTEP_INLINE void remove_other_shards(const std::string& folder) {
       if (!text) continue;
       const ShardedManifest manifest(*text);
       for (const ShardFile& shard : manifest.shards()) named.insert(shard.file);
-    } catch (const Error&) {  // of no use
+    } catch (const DataError&) {  // damaged: of no use
+    } catch (const Error&) {
+      return;
     }
   std::error_code error;
   std::vector<std::filesystem::path> others;
@@ -303,7 +311,7 @@ LOCKSTEP_INLINE std::string ShardedSave::commit(FormerFile former, Exchange exch
       const auto bytes = std::as_bytes(std::span(text));
       former == FormerFile::kept ? write_file_keeping_previous(path_ + manifest_name, bytes)
                                  : write_file_atomically(path_ + manifest_name, bytes);
-      remove_other_shards(path_);
+      remove_other_shards(path_, manifest.shards());
     } catch (const std::exception& caught) {
       error = concat({"!", worker_on_host(worker_), caught.what()});
     }
@@ -334,6 +342,16 @@ LOCKSTEP_INLINE bool is_sharded_state(const std::string& path) {
   const std::string manifest = path + manifest_name;
   return std::filesystem::exists(manifest, ignored) ||
          std::filesystem::exists(previous_generation(manifest), ignored);
+}
+
+LOCKSTEP_INLINE std::optional<std::int64_t> updates_of_sharded_state(const std::string& path) {
+  for (const std::string& name : {path + manifest_name, previous_generation(path + manifest_name)})
+    try {
+      if (const auto text = manifest_text(name))
+        return static_cast<std::int64_t>(ShardedManifest(*text).step());
+    } catch (const Error&) {  // read_sharded_state says so
+    }
+  return std::nullopt;
 }
 
 /// Reads the slices of a shard that a worker needs.

@@ -344,16 +344,19 @@ StateShare share_of_state(const Trainer<T>& model, StateShare reused, bool befor
   share.state.parameters = std::move(reused.state.parameters);
   share.state.slots = std::move(reused.state.slots);
   std::uint64_t array = 0;  // the first one of those that are added
-  // An arena that all workers have: each writes a part.
+  // An arena that all workers have: each writes a part, or the chief, where theirs differ, its own.
   const auto add_part = [&](SliceWriter& writer, const Arena<T>& arena,
-                            std::vector<SavedArray>& shapes, const std::string& suffix) {
+                            std::vector<SavedArray>& shapes, const std::string& suffix,
+                            bool is_equal = true) {
     const std::size_t first = shapes.size();
     add_shapes(shapes, trained_arrays(program, arena), suffix);
-    const auto [begin, size] = arena.part(worker, workers);
-    arena.each_slice(begin, size, [&](std::size_t i, std::size_t at, std::size_t count, auto) {
-      writer.add({array + i, at, count}, shapes[first + i].name,
-                 std::as_bytes(arena.slices()[i].subspan(at, count)));
-    });
+    if (is_equal || is_chief) {
+      const auto [begin, size] = is_equal ? arena.part(worker, workers) : arena.part(0, 1);
+      arena.each_slice(begin, size, [&](std::size_t i, std::size_t at, std::size_t count, auto) {
+        writer.add({array + i, at, count}, shapes[first + i].name,
+                   std::as_bytes(arena.slices()[i].subspan(at, count)));
+      });
+    }
     array += shapes.size() - first;
   };
   {
@@ -377,7 +380,8 @@ StateShare share_of_state(const Trainer<T>& model, StateShare reused, bool befor
   for (std::size_t number = 0; number < model.slot_count(); ++number) {
     const std::string suffix = concat({"/slot_", number});
     if (number >= shared) {
-      add_part(writer, variables.slots()[number - shared], share.slots, suffix);
+      add_part(writer, variables.slots()[number - shared], share.slots, suffix,
+               number - shared >= variables.own_slots());
       continue;
     }
     const Arena<T>& layout = variables.parameters();
