@@ -59,8 +59,8 @@ struct ModelCheckpointOptions {
   /// The value that the first one must beat.
   std::optional<double> initial_value_threshold = std::nullopt;
   /// Each worker writes its share of the whole training state, in parallel, into the folder
-  /// `filepath`, which all workers must see: see BackupAndRestore::sharded. Not in an elastic world,
-  /// nor with parameter servers.
+  /// `filepath`, which all workers must see: see BackupAndRestore::sharded. Not in an elastic
+  /// world, nor with parameter servers.
   bool sharded = false;
 };
 
