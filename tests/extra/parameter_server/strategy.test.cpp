@@ -496,6 +496,7 @@ TEST_CASE("parameter servers: callbacks that save shares are refused when traini
   const TemporaryFolder folder;
   for (const bool is_backup : {false, true}) {
     Job job(2, 1, ls::SGD{});
+    job.options.startup_timeout = 5s;  // the server waits for workers whose fit begins
     job.run([&](auto& model, int) {
       std::optional<ls::BackupAndRestore> backup;
       std::optional<ls::ModelCheckpoint> checkpoint;
