@@ -22,6 +22,7 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/extra/elastic.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/losses/crossentropies.hpp"
@@ -51,6 +52,7 @@ struct World {
   int workers = 1;  ///< over TCP; 0: one device; -1: two threads
   bool sharded = false;
   bool gradients = false;
+  bool elastic = false;
   int local_steps = 0;  ///< of LocalSGD; 0: each step is everybody's
 };
 
@@ -126,9 +128,11 @@ std::vector<std::string> run(const Program& program) {
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
     ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy(
-        cluster, {.communication_options = patient_options(),
-                  .sharded_updates = program.world.sharded,
-                  .sharded_gradients = program.world.gradients});
+        cluster,
+        {.communication_options = patient_options(),
+         .sharded_updates = program.world.sharded,
+         .sharded_gradients = program.world.gradients,
+         .elastic = program.world.elastic ? std::optional(ls::ElasticOptions{}) : std::nullopt});
     crcs[static_cast<std::size_t>(rank)] = train(strategy, program);
   });
   std::vector<std::string> failures;
@@ -390,7 +394,16 @@ TEST_CASE("sharded states: what cannot be, is refused") {
   const ls::BackupAndRestore backup{
       .backup_dir = folder.path(), .on_peer_loss = ls::OnPeerLoss::rejoin, .sharded = true};
   for (const std::string& failure : run({.world = {.workers = 2}, .backup = backup}))
-    CHECK(contains(failure, "leave .sharded out"));
+    CHECK(contains(failure, "BackupAndRestore: .sharded with OnPeerLoss::rejoin"));
+  const World elastic{.workers = 2, .elastic = true};
+  for (const std::string& failure :
+       run({.world = elastic,
+       .backup = ls::BackupAndRestore{.backup_dir = folder.path(), .sharded = true}}))
+    CHECK(contains(failure, "BackupAndRestore: .sharded with parameter servers or in an elastic"));
+  for (const std::string& failure :
+       run({.world = elastic,
+       .checkpoint = ls::ModelCheckpointOptions{.filepath = folder.path("x"), .sharded = true}}))
+    CHECK(contains(failure, "ModelCheckpoint: .sharded with parameter servers or in an elastic"));
   CHECK_THROWS_AS(
       ls::ModelCheckpoint({.filepath = "x", .save_weights_only = true, .sharded = true}),
       ls::ConfigurationError);

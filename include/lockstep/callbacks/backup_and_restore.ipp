@@ -73,10 +73,11 @@ LOCKSTEP_INLINE std::shared_ptr<BackupWriter> make_backup_writer() {
 LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const {
   if (backup_dir.empty())
     throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
-  if (sharded && (on_peer_loss == OnPeerLoss::rejoin || training.is_elastic()))
+  if (sharded && on_peer_loss == OnPeerLoss::rejoin)
     throw ConfigurationError(
-        "BackupAndRestore: .sharded with workers that come and go (OnPeerLoss::rejoin, an elastic "
-        "world): they are not all there when a save ends: leave .sharded out");
+        "BackupAndRestore: .sharded with OnPeerLoss::rejoin: the workers are not all there when a "
+        "save ends: leave .sharded out");
+  if (sharded) detail::check_has_shares("BackupAndRestore", training.has_shares());
   drop_shares();
   std::vector<std::byte> saved;
   if (training.is_chief()) {

@@ -59,7 +59,8 @@ struct ModelCheckpointOptions {
   /// The value that the first one must beat.
   std::optional<double> initial_value_threshold = std::nullopt;
   /// Each worker writes its share of the whole training state, in parallel, into the folder
-  /// `filepath`, which all workers must see: see BackupAndRestore::sharded.
+  /// `filepath`, which all workers must see: see BackupAndRestore::sharded. Not in an elastic
+  /// world, nor with parameter servers.
   bool sharded = false;
 };
 
@@ -84,6 +85,7 @@ class ModelCheckpoint {
   /// values are better.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
+  /// Throws ConfigurationError with .sharded and parameter servers or an elastic world.
   void on_train_begin(Training& training);
   void on_train_end(Training& training, Logs& logs);
   /// These throw ConfigurationError, naming the figures there are, when the logs lack a figure of

@@ -149,6 +149,7 @@ LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_begin(Training& training) {
+  if (options_.sharded) detail::check_has_shares("ModelCheckpoint", training.has_shares());
   if (const auto folder = marked_folder(training)) mark_training_begun(*folder);
 }
 

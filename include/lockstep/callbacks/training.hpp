@@ -131,6 +131,8 @@ class Training {
   [[nodiscard]] virtual std::vector<std::string> exchange(const std::string& mine) {
     return {mine};
   }
+  /// Whether workers can write shares: not with parameter servers, nor in an elastic world.
+  [[nodiscard]] virtual bool has_shares() const { return !is_elastic(); }
 
   /// Bytes of all arrays of state().
   [[nodiscard]] virtual std::uint64_t state_bytes() const = 0;

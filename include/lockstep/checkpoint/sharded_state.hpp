@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/checkpoint/state_share.hpp"
@@ -39,6 +40,9 @@ class ShardedSave {
 
 /// All of it: saves this worker's share, and throws what commit returns as an Error.
 void save_shares(const std::string& path, int worker, const StateShare& share, Exchange exchange);
+
+/// Throws ConfigurationError, for the callback `who`, unless the training has shares.
+void check_has_shares(std::string_view who, bool has_shares);
 
 /// The updates that the newest sharded state was saved after, by its manifest, or if that cannot be
 /// read by the one before it; nothing if neither can.

@@ -344,6 +344,14 @@ LOCKSTEP_INLINE bool is_sharded_state(const std::string& path) {
          std::filesystem::exists(previous_generation(manifest), ignored);
 }
 
+LOCKSTEP_INLINE void check_has_shares(std::string_view who, bool has_shares) {
+  if (!has_shares)
+    throw ConfigurationError(
+        concat({who,
+                ": .sharded with parameter servers or in an elastic world, where the workers "
+                "do not all save together: leave .sharded out"}));
+}
+
 LOCKSTEP_INLINE std::optional<std::int64_t> updates_of_sharded_state(const std::string& path) {
   for (const std::string& name : {path + manifest_name, previous_generation(path + manifest_name)})
     try {

@@ -75,8 +75,8 @@ LOCKSTEP_INLINE std::vector<std::string> exchange_texts(AnyStrategy& strategy,
                                                         const std::string& mine) {
   if (strategy.has_parameter_servers())
     throw ConfigurationError(
-        "a sharded state is written by workers that train together, and with parameter servers "
-        "they do not: leave .sharded out");
+        "a sharded state is written and read by workers that train together, and with parameter "
+        "servers they do not: leave .sharded out, and name a folder without a sharded backup");
   std::vector<std::string> all;
   strategy.run([&](AnyReplica& replica) {
     auto& collective = replica.collective();

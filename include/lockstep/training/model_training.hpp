@@ -118,6 +118,9 @@ class ModelTraining final : public Training {
   [[nodiscard]] std::vector<std::string> exchange(const std::string& mine) override {
     return exchange_texts(trainer_.strategy(), mine);
   }
+  [[nodiscard]] bool has_shares() const override {
+    return !is_elastic() && !trainer_.strategy().has_parameter_servers();
+  }
   [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
 
   [[nodiscard]] std::vector<std::byte> parameters() const override {

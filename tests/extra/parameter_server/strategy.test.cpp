@@ -16,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/lambda_callback.hpp"
+#include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/metrics/accuracies.hpp"
@@ -488,6 +490,29 @@ TEST_CASE("parameter servers: what they cannot do is refused by name") {
   CHECK(contains(message_of<ls::ConfigurationError>(
                      [] { ls::ParameterServerStrategy s(ls::Cluster{}, {.max_staleness = -1}); }),
                  "max_staleness must be 0 (rounds) or more"));
+}
+
+TEST_CASE("parameter servers: callbacks that save shares are refused when training begins") {
+  const TemporaryFolder folder;
+  for (const bool is_backup : {false, true}) {
+    Job job(2, 1, ls::SGD{});
+    job.options.startup_timeout = 5s;  // the server waits for workers whose fit begins
+    job.run([&](auto& model, int) {
+      std::optional<ls::BackupAndRestore> backup;
+      std::optional<ls::ModelCheckpoint> checkpoint;
+      if (is_backup)
+        backup.emplace(ls::BackupAndRestore{.backup_dir = folder.path("backup"), .sharded = true});
+      else
+        checkpoint.emplace(
+            ls::ModelCheckpointOptions{.filepath = folder.path("{epoch}.ckpt"), .sharded = true});
+      ls::LambdaCallback none{
+          .on_train_batch_begin = [](ls::Training&, std::int64_t) { FAIL("no step is made"); }};
+      model.fit(data(), {.verbose = 0}, backup, checkpoint, none);
+    });
+    for (const std::string& failure : job.failures)
+      CHECK(contains(failure, is_backup ? "BackupAndRestore: .sharded with parameter servers"
+                                        : "ModelCheckpoint: .sharded with parameter servers"));
+  }
 }
 
 TEST_CASE("parameter servers: processes that differ are turned away, and told in what") {
