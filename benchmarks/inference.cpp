@@ -21,6 +21,7 @@
 #include "lockstep/extra/onnx/export_onnx.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/saving/int8_weights.hpp"
 #include "lockstep/saving/predictor.hpp"
 #include "models.hpp"
 
@@ -56,12 +57,14 @@ std::vector<double> time_calls(const P& net, std::size_t calls, const std::vecto
   return times;
 }
 
-template <class Subject>
+template <class Subject, class Policy = float>
 void measure(std::size_t calls, int threads, const std::string& folder) {
+  constexpr bool is_float = std::is_same_v<Policy, float>;
   auto model = ls::compile<typename Subject::Net>({.seed = 1});
-  if (!folder.empty()) ls::export_onnx(model, folder + "/" + std::string(Subject::name) + ".onnx");
-  const ls::Predictor net(model);
-  using P = std::remove_cvref_t<decltype(net)>;
+  if (is_float && !folder.empty())
+    ls::export_onnx(model, folder + "/" + std::string(Subject::name) + ".onnx");
+  using P = ls::Predictor<typename Subject::Net, Policy>;
+  const P net(model);
   const std::vector<float> x(P::input_size, 0.5F);
   (void)time_calls(net, calls / 10 + 1, x);
   const Times alone = times_of(time_calls(net, calls, x));
@@ -89,8 +92,9 @@ void measure(std::size_t calls, int threads, const std::string& folder) {
     net.predict(many, y);
     best = std::max(best, batch / std::chrono::duration<double>(Clock::now() - begin).count());
   }
-  std::printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f |\n", std::string(Subject::name).c_str(),
-              alone.median, alone.p99, together.median, together.p99, best);
+  std::printf("| %s | %.1f | %.1f | %.1f | %.1f | %.0f |\n",
+              (std::string(Subject::name) + (is_float ? "" : " int8")).c_str(), alone.median,
+              alone.p99, together.median, together.p99, best);
 }
 
 }  // namespace
@@ -106,6 +110,8 @@ int main(int argc, char** argv) {
   measure<Table>(calls, threads, folder);
   measure<benchmarks::Mlp>(calls, threads, folder);
   measure<benchmarks::Cnn>(calls, threads, folder);
+  measure<benchmarks::Mlp, ls::Int8Weights>(calls, threads, folder);
+  measure<benchmarks::Cnn, ls::Int8Weights>(calls, threads, folder);
   std::printf("\ninstruction set: %s\n",
               std::string(ls::to_string(ls::kernels::instruction_set())).c_str());
 }

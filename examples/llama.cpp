@@ -58,7 +58,7 @@ void write(const Options& options) {
   }
   ls::GenerateOptions generate = options.generate;
   generate.temperature = options.temperature;
-  generate.top_p = options.top_p;
+  if (options.temperature > 0) generate.top_p = options.top_p;
   generate.on_token = [&](std::uint32_t token, std::size_t) {
     const std::string text =
         tokenizer ? tokenizer->decode({&token, 1}) : std::to_string(token) + ' ';

@@ -34,8 +34,8 @@ struct GenerateOptions {
   /// Most tokens to add to each text. 0: as many as the model's sequence has room for.
   std::size_t max_new_tokens = 0;
   double temperature = 0;                ///< 0: greedy, always the most probable token
-  std::size_t top_k = 0;                 ///< 0: all; needs a temperature
-  double top_p = 1;                      ///< above 0, at most 1 (all); needs a temperature
+  std::size_t top_k = 0;                 ///< 0: all; only with a temperature
+  double top_p = 1;                      ///< above 0, at most 1 (all); only with a temperature
   std::uint64_t seed = 0;                ///< the same seed, the same text
   std::vector<std::uint32_t> stop = {};  ///< tokens that end a text; they are no part of it
   /// For a text longer than the model's sequence: whenever the sequence is full, this many of its

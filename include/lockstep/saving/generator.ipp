@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/generator.hpp"
 
@@ -26,10 +27,9 @@ Sampler<T>::Sampler(const GenerateOptions& options, std::size_t vocabulary)
     refuse("temperature", temperature_, "of 0 (greedy) or above");
   if (!(top_p_ > 0 && top_p_ <= 1)) refuse("top_p", top_p_, "above 0, and 1 at most (all tokens)");
   if (temperature_ == 0 && (top_k_ > 0 || top_p_ < 1))
-    throw ConfigurationError(
-        "generate: .top_k and .top_p choose among drawn tokens, and .temperature is 0 (greedy, "
-        "which "
-        "draws none): give a .temperature above 0, e.g. 1, or neither of them");
+    log_warning(
+        "generate: .temperature is 0, which takes the most probable token, so that .top_k and "
+        ".top_p do nothing: give a .temperature above 0, e.g. 1, or neither of them");
   if (temperature_ > 0) candidates_.reserve(vocabulary);
 }
 
