@@ -37,6 +37,7 @@
 #include "lockstep/network/tied_head.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
