@@ -69,7 +69,7 @@ if(LOCKSTEP_SIZE)
   set(options -O2 -DNDEBUG -DLOCKSTEP_COMPILED=1)
   set(reason "what does not depend on the user's types belongs into an .ipp, for the library")
   lockstep_add_compile_budget(compile_budget examples/tutorial.cpp 166 70000 "${options}" "${reason}")
-  lockstep_add_compile_budget(compile_budget.gpt examples/gpt.cpp 375 125000 "${options}" "${reason}")
+  lockstep_add_compile_budget(compile_budget.gpt examples/gpt.cpp 380 125000 "${options}" "${reason}")
   lockstep_add_compile_budget(
     compile_budget.nothing tests/architecture/nothing.cpp 2800 370000 -O0
     "virtual members that an .ipp defines are declared with LOCKSTEP_INLINE_VIRTUAL, see core/config.hpp")
@@ -81,7 +81,7 @@ if(LOCKSTEP_SIZE)
               "${LOCKSTEP_SIZE}" $<TARGET_FILE:${target}> ${text})
   endfunction()
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    lockstep_add_size_budget(compile_budget.archive lockstep 3320000)
+    lockstep_add_size_budget(compile_budget.archive lockstep 3420000)
     lockstep_add_size_budget(compile_budget.alone alone 850000)
     # What the compiler allocates for the header and for an edit. (`.ci/run all` checks all rows.)
     lockstep_add_source_test(

@@ -60,7 +60,8 @@ class Compiled final : public Program<T> {
                              .positions = positions_of<Out>},
                     .layers = layers(),
                     .device = device_of_net(),
-                    .policy = policy()}),
+                    .policy = policy(),
+                    .flop = flop}),
         loss_(std::move(loss_function)),
         optimizer_(std::move(optimizer_settings)),
         metrics_(std::move(metric_list)) {
@@ -114,10 +115,6 @@ class Compiled final : public Program<T> {
       });
     }
     return takers;
-  }
-  [[nodiscard]] Flop flop() const noexcept override {
-    constexpr Flop of_sample = flop_of<Net, In>();
-    return of_sample;
   }
 
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override {
@@ -226,6 +223,7 @@ class Compiled final : public Program<T> {
   }
 
   static constexpr std::size_t outputs = TokenOf<Out>::size;
+  static constexpr Flop flop = flop_of<Net, In>();
   static constexpr bool has_several_losses =
       detail::has_parts<LossType> || requires { LossType::has_steps; };
 

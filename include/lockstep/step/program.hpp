@@ -63,6 +63,7 @@ class Program {
     std::span<const LayerInfo> layers{};  ///< empty where the network does not tell
     ComputeDevice* device = nullptr;      ///< see device()
     std::string_view policy{};            ///< of precision; no part of what is saved
+    Flop flop{};                          ///< of a sample
   };
   /// Calls f(position, y) for the outputs of the layers.
   using EachOutput = FunctionRef<void(std::size_t, const TensorView<const T>&)>;
@@ -82,8 +83,6 @@ class Program {
   /// The loss and the metrics that would take the outputs of a model without a last activation for
   /// probabilities; empty for none.
   [[nodiscard]] virtual std::string takers_of_logits() const { return {}; }
-  /// Of a sample.
-  [[nodiscard]] virtual Flop flop() const noexcept { return {}; }
 
   /// What runs forward, backward and update; null: the processor. forward has finished when it
   /// returns, the other two after synchronize().

@@ -289,7 +289,7 @@ inline std::string tenths(double value) {
 /// sent.
 template <class T>
 std::string work_text(const FitRank<T>& rank) {
-  const Flop flop = rank.model.program.flop();
+  const Flop flop = rank.model.program.layout().flop;
   const auto steps = static_cast<double>(rank.at.step) * rank.replica.collective().size();
   const double samples = rank.running[StatusBlock::samples] / steps;
   const auto of_sample = static_cast<double>(flop.forward + flop.backward_weights);
