@@ -123,6 +123,7 @@ class Training {
   /// This worker's share of state(), where that is complete, on every worker, and with
   /// sharded_updates without the slots of others: see detail::ShardedSave. The arrays are put into
   /// the memory of `reused` where they fit. Throws Error with parameter servers.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   [[nodiscard]] virtual detail::StateShare share(detail::StateShare /*reused*/ = {}) const {
     throw Error("this training has no shares of a state: leave .sharded out");
   }

@@ -1,13 +1,13 @@
 // What workers write and read of a sharded state; sharded_state.hpp has its files.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -22,7 +22,9 @@ struct ArraySlice {
   std::uint64_t begin = 0;
   std::uint64_t count = 0;
 
-  friend auto operator<=>(const ArraySlice&, const ArraySlice&) = default;
+  friend bool operator<(const ArraySlice& a, const ArraySlice& b) {
+    return std::tie(a.array, a.begin, a.count) < std::tie(b.array, b.begin, b.count);
+  }
 };
 
 /// What a worker writes of a state.

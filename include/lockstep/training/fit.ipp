@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <new>
 #include <string>
 #include <string_view>
@@ -281,7 +282,7 @@ std::string memory_text(const Parts<T>& model) {
 
 /// "278.4".
 inline std::string tenths(double value) {
-  const auto whole = static_cast<std::int64_t>(value * 10 + 0.5);
+  const std::int64_t whole = std::llround(value * 10);
   return concat({whole / 10, ".", whole % 10});
 }
 

@@ -342,7 +342,7 @@ inline constexpr const char* running_program = "/proc/self/exe";
 /// What to run in place of `program`: for running_program the path of this program, by which ps and
 /// top name the process, as long as that path still holds the same file.
 inline std::string program_to_run(const std::string& program) {
-  const std::string path = program == running_program ? path_of_program() : "";
+  std::string path = program == running_program ? path_of_program() : "";
   if (path.empty()) return program;
 #if LOCKSTEP_LINUX
   struct stat running {};
