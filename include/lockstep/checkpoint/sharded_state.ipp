@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -101,7 +102,9 @@ class ShardedManifest final : JsonEvents {
       for (std::size_t i = 0; i < shard.slices.size(); i += 3)
         all.push_back({shard.slices[i], shard.slices[i + 1], shard.slices[i + 2]});
     }
-    std::ranges::sort(all);
+    std::ranges::sort(all, {}, [](const ArraySlice& slice) {
+      return std::tuple(slice.array, slice.begin, slice.count);
+    });
     auto slice = all.begin();
     for (std::uint64_t array = 0; array < arrays_.size(); ++array)
       for (std::uint64_t done = 0; done < elements_[array]; done += (slice++)->count)

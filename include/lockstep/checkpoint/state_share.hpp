@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -21,10 +20,6 @@ struct ArraySlice {
   std::uint64_t array = 0;
   std::uint64_t begin = 0;
   std::uint64_t count = 0;
-
-  friend bool operator<(const ArraySlice& a, const ArraySlice& b) {
-    return std::tie(a.array, a.begin, a.count) < std::tie(b.array, b.begin, b.count);
-  }
 };
 
 /// What a worker writes of a state.
