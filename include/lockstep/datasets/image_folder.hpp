@@ -123,14 +123,14 @@ class ImageFolder {
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const auto number = static_cast<std::size_t>(indices[i]);
-      detail::resize_image(decode(files_->paths[number]), options_, pixels_);
+      detail::resize_image(decoded(files_->paths[number]), options_, pixels_);
       for (std::size_t f = 0; f < pixels_.size(); ++f) x(i, f) = static_cast<T>(pixels_[f]);
       if (!y.empty()) y(i, 0) = static_cast<T>(files_->labels[number]);
     }
   }
 
  private:
-  [[nodiscard]] DecodedImage decode(const std::string& path) {
+  [[nodiscard]] DecodedImage decoded(const std::string& path) {
     const detail::MappedFile file("from_image_folder", path);
     return (*decode_)(file.bytes(), file.path());
   }
@@ -138,7 +138,7 @@ class ImageFolder {
     detail::ImageFolderFiles files = detail::find_images(directory_, options_);
     if (options_.on_bad_image == OnBadImage::error) return files;
     return detail::without_bad_images(std::move(files),
-                                      [this](const std::string& path) { (void)decode(path); });
+                                      [this](const std::string& path) { (void)decoded(path); });
   }
 
   std::string directory_;
