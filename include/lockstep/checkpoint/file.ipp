@@ -16,22 +16,6 @@
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
-namespace detail {
-
-/// Reads until `bytes` is full. Throws Error naming the path.
-LOCKSTEP_INLINE void read_all(const File<>& file, const std::string& path,
-                              std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_file_error("cannot read", path);
-    if (got == 0)
-      throw Error("cannot read " + in_quotes(path) + ": it became shorter while it was read");
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-  }
-}
-
-}  // namespace detail
 
 LOCKSTEP_INLINE void write_file_atomically(const std::string& path, const ByteParts& bytes) {
   detail::write_file_through(detail::FileCalls{}, path, bytes);

@@ -217,4 +217,16 @@ void write_file_through(Calls calls, const std::string& path, const ByteParts& b
     throw_file_error("cannot sync the folder", folder.string());
 }
 
+/// Reads until `bytes` is full. Throws Error naming the path.
+inline void read_all(const File<>& file, const std::string& path, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_file_error("cannot read", path);
+    if (got == 0)
+      throw Error("cannot read " + in_quotes(path) + ": it became shorter while it was read");
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
 }}}  // namespace lockstep::detail
