@@ -1,4 +1,4 @@
-// A loop of its own that learns by trial: REINFORCE with a baseline balances a pole on a cart.
+// Reinforcement learning in a custom loop: REINFORCE with a baseline balances a pole on a cart.
 // `reinforce --help` lists the options.
 #include <lockstep/lockstep.hpp>
 

@@ -264,7 +264,7 @@ TEST_CASE(
            ls::detail::ShardedSave one(is_other ? folder.path("file/state") : path, worker,
                                        exchange);
            one.write(share_of(state, worker));
-           if (!is_blocked && worker == 1) one.abandon();  // as on a disk of its own
+           if (!is_blocked && worker == 1) one.abandon();  // its disk is not the chief's
            const std::string error = one.commit(ls::FormerFile::kept, exchange);
            if (!error.empty()) throw ls::Error(error);
          })) {

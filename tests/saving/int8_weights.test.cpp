@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("Int8Weights: digits are told as well as in float, within hal
 }
 
 TEST_CASE("Int8Weights: a small GPT writes as in float, in one pass and token by token") {
-  // Each text counts up by a step of its own.
+  // Each text counts up, by a step that differs from text to text.
   const auto texts = [](std::size_t count) {
     std::vector<float> ids(count * positions);
     std::vector<std::int64_t> next(count * positions);

@@ -1,5 +1,5 @@
-// Sharded states: training goes on from them to the bits of a single file, whoever wrote them and
-// whoever reads them.
+// Sharded states: training resumed from them reaches the same bits as from a single file, for any
+// number of workers that write and read them.
 #include <doctest/doctest.h>
 
 #include <array>

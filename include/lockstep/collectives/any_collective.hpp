@@ -100,7 +100,7 @@ class AnyCollective {
   /// The two halves of an all_reduce. Between them, each rank may process its part of the sums for
   /// all ranks, as in an update of parameters. Partition cuts an array into blocks over the ranks;
   /// a rank owns the blocks whose last_rank it is. The first half sums as all_reduce({}, values)
-  /// does, but leaves each rank only the sums of its own blocks; the other blocks are then
+  /// does, but leaves each rank only the sums of the blocks it owns; the other blocks are then
   /// undefined. With the second, all ranks get every rank's blocks. Each moves half of what
   /// all_reduce does. A two-level collective has the blocks of processes: the threads of a process
   /// all get the sums of its blocks; of what is gathered, the first thread's array counts, which

@@ -34,8 +34,8 @@ consteval std::size_t ctc_steps() {
 /// blank, class 0); a class that stands for several steps is one label. The outputs are logits, of
 /// which each step's softmax is taken. Targets, as many as steps: the labels, from 1 to classes -
 /// 1, then zeros. (Keras's are as many as the longest has.) Sums over paths are of logarithms, in
-/// double. A target that is none of these, or has more labels than its steps can say (labels that
-/// repeat need a blank between them), throws BadTarget; in Keras its loss is infinite. A. Graves
+/// double. Throws BadTarget for another target, and for more labels than the steps have room for
+/// (labels that repeat need a blank between them); in Keras that loss is infinite. A. Graves
 /// and others, "Connectionist Temporal Classification", ICML 2006.
 /// Use: `CTC{}`. Shape<steps, classes>.
 struct CTC {

@@ -46,9 +46,9 @@ template <std::size_t Position, class In>
 concept InputOfSteps = detail::has_steps<Position, In>;
 
 /// L, a layer or a container, applied to each step of a Sequence<T, ...> or of a Shape<T, ...>,
-/// whose first dimension is time: L sees samples of shape Shape<...>, T of each. Output:
-/// Sequence<T, ...> of L's outputs, which LSTM or Conv1D take as it is; the mask is that of the
-/// input. (Layers that know nothing of positions are applied so to a Sequence anyway. With it a
+/// whose first dimension is time: L sees each sample as T samples of Shape<...>. Output:
+/// Sequence<T, ...> of L's outputs, which LSTM and Conv1D take directly, with the input's mask.
+/// (Layers that know nothing of positions are applied so to a Sequence anyway. With it a
 /// Shape may be the input, and L may contain Flatten, pooling over positions, or a recurrent layer
 /// behind ToSequence, which else would see all steps.)
 /// @code

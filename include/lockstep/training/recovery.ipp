@@ -232,7 +232,7 @@ template <class T>
 void Recovery<T>::survive(const CollectiveError& error) {
   Trainer<T>& trainer = fit_.trainer;
   note_failure(error.failure());
-  const bool has_waited = error.failure().operation == "start-up";  // nobody came
+  const bool has_waited = error.failure().operation == "start-up";  // no worker came back in time
   // Before the fit has begun, a restarted worker would not reach it either; in an elastic world the
   // others go on, and take it in.
   const bool may_begin = fit_.elastic_world() != nullptr && !trainer.is_state_spread();
