@@ -37,6 +37,7 @@
 #include "support/any_optimizer.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
+#include "support/sanitizer.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
@@ -80,7 +81,7 @@ std::uint32_t train(Strategy& strategy, const Program& program) {
       strategy, options, ls::SparseCategoricalCrossentropy{.from_logits = true}, program.optimizer);
   if (!program.load.empty()) model.load(program.load);
   ls::LambdaCallback interrupt{.on_train_batch_begin = [&](ls::Training& training, std::int64_t) {
-    if (program.resumed_at != nullptr && *program.resumed_at < 0 && training.is_chief())
+    if (program.resumed_at != nullptr && training.is_chief() && *program.resumed_at < 0)
       *program.resumed_at = training.iterations();
     if (training.iterations() == program.interrupted_after) throw std::runtime_error("interrupted");
   }};
@@ -166,6 +167,10 @@ std::uintmax_t largest_shard(const std::string& folder) {
   return largest;
 }
 
+#ifdef LOCKSTEP_TEST_TSAN  // Three show a race as well as eight, in a third of the time.
+const std::vector<World> readers{
+    {.workers = -1}, {.workers = 2, .sharded = true}, {.workers = 3, .gradients = true}};
+#else
 const std::vector<World> readers{{.workers = 0},
                                  {.workers = -1},
                                  {.workers = 2},
@@ -174,6 +179,7 @@ const std::vector<World> readers{{.workers = 0},
                                  {.workers = 3},
                                  {.workers = 3, .sharded = true},
                                  {.workers = 3, .gradients = true}};
+#endif
 
 void check_resumes(const World& writer, const AnyOptimizer& optimizer) {
   const TemporaryFolder folder;
