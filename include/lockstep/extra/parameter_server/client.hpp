@@ -34,7 +34,6 @@
 #include "lockstep/extra/parameter_server/backup.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
-#include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/net/rare_log.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -190,6 +189,20 @@ class PsLink {
   const std::string address_;
 };
 
+/// What the servers say to a worker that begins a fit.
+struct PsBegun {
+  bool gives_state = false;        ///< the chief: put() all shards, and the fit begins
+  bool is_over = false;            ///< others have finished this fit, and begun a later one
+  std::vector<std::byte> place{};  ///< where this rank goes on; empty: at the beginning
+};
+
+/// What goes to one server in a step, and what comes back.
+struct PsExchange {
+  std::span<const std::byte> gradients;
+  std::span<std::byte> parameters;
+  std::span<double> status;  ///< the reply to the status that all servers are sent
+};
+
 /// Every call waits for a server that is away, goes on when it is back, and says on stderr every 5
 /// s for which server it waits. It throws CollectiveError (exit code 138), which names the server,
 /// when one has not been heard of for startup_timeout, and ConfigurationError when a server refuses
@@ -319,7 +332,9 @@ class ParameterClient {
         "end of fit", [&](PsLink& link) { link.connection->send(PsMessage::finish, {}, fit_); },
         [](PsLink&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
   }
-  /// See ParameterServers::settle.
+  /// After finish() and pull(): the chief's callbacks may have set other variables at the end of
+  /// the fit, which it gives (else nothing). The others wait for that, and take them, or if they
+  /// have set theirs (`wants`) what the server has. Returns whether `taken` has become that.
   [[nodiscard]] bool settle(std::size_t server, bool wants, std::span<const std::byte> given,
                             std::span<std::byte> taken) {
     PsLink& link = *links_[server];
@@ -338,7 +353,7 @@ class ParameterClient {
         });
     return has_taken;
   }
-  /// Ends the connections: the servers go on without this worker until its next call.
+  /// Ends the connections: the servers go on without this worker until it begins a new fit.
   void hang_up() noexcept {
     for (const auto& link : links_) {
       const std::lock_guard use(link->in_use);
