@@ -1,7 +1,5 @@
 #pragma once
 
-#include <poll.h>
-
 #include <algorithm>
 #include <asio/error.hpp>
 #include <chrono>

@@ -605,7 +605,7 @@ class TcpStartup {
 
   /// After run(): serves the worker's port from now on; null if this worker could not listen, and
   /// no other rank had to call it.
-  [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
+  [[nodiscard]] std::unique_ptr<ListeningPort> release_port() {
     if (!listener_.is_open()) return nullptr;
     return std::make_unique<ListeningPort>(std::move(listener_), context_.mine, context_.secret,
                                            context_.owner.tls);
