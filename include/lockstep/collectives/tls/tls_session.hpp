@@ -1,7 +1,6 @@
 // The encryption of connections.
 #pragma once
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
