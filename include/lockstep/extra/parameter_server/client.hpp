@@ -55,8 +55,8 @@ struct PsCaller {
   std::uint64_t process = 0;  ///< random: tells this process from an earlier one of the rank
 };
 
-/// The connection, and what to do until there is one again. All but `in_use` is for the thread that
-/// has locked it.
+/// The connection, and what to do until there is one again. All but `in_use` and converse() is for
+/// the thread that has locked it.
 class PsLink {
  public:
   using Clock = std::chrono::steady_clock;
@@ -73,6 +73,7 @@ class PsLink {
   /// waits for others. Throws CollectiveError then, ConfigurationError when the server refuses.
   void converse(std::string_view operation, Send send, Receive receive,
                 std::optional<Clock::time_point> until = std::nullopt) {
+    const std::lock_guard use(in_use);
     const auto begin = Clock::now();
     const auto deadline = begin + caller_.options.startup_timeout;
     RareLog reports;
@@ -244,13 +245,11 @@ class ParameterClient {
     fit_ = fit;
     const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
     std::vector<PsVerdict> verdicts;
-    for (const auto& each : links_) {
-      PsLink& link = *each;
-      const std::lock_guard use(link.in_use);
+    for (const auto& link : links_) {
       const bool is_anew = !verdicts.empty() && verdicts.front() == PsVerdict::give_anew;
       std::uint64_t answer = 0;
       std::vector<std::byte> place;
-      link.converse(
+      link->converse(
           "begin of fit",
           [&](PsConnection& connection) {
             connection.send(PsMessage::begin,
@@ -267,11 +266,8 @@ class ParameterClient {
           },
           until);
       verdicts.push_back(static_cast<PsVerdict>(answer));
-      if (link.index() == 0) begun.place = std::move(place);
+      if (link->index() == 0) begun.place = std::move(place);
     }
-    const auto gives = [](PsVerdict v) {
-      return v == PsVerdict::give_state || v == PsVerdict::give_anew;
-    };
     begun.gives_state = gives(verdicts.front());
     begun.is_over = verdicts.front() == PsVerdict::is_over;
     const auto is_other = [&](PsVerdict verdict) {
@@ -282,9 +278,7 @@ class ParameterClient {
     return begun;
   }
   void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state) {
-    PsLink& link = *links_[server];
-    const std::lock_guard use(link.in_use);
-    link.converse(
+    links_[server]->converse(
         "begin of fit",
         [&](PsConnection& connection) {
           connection.send(PsMessage::put, {place, state}, fit_);
@@ -292,9 +286,7 @@ class ParameterClient {
         [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
   }
   void pull(std::size_t server, std::span<std::byte> state) {
-    PsLink& link = *links_[server];
-    const std::lock_guard use(link.in_use);
-    link.converse(
+    links_[server]->converse(
         "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
         [&](PsConnection& connection, const PsConnection::Head& head) {
           PsConnection::expect(head, state.size());
@@ -337,10 +329,8 @@ class ParameterClient {
   /// have set theirs (`wants`) what the server has. Returns whether `taken` has become that.
   [[nodiscard]] bool settle(std::size_t server, bool wants, std::span<const std::byte> given,
                             std::span<std::byte> taken) {
-    PsLink& link = *links_[server];
-    const std::lock_guard use(link.in_use);
     bool has_taken = false;
-    link.converse(
+    links_[server]->converse(
         "end of fit",
         [&](PsConnection& connection) {
           connection.send(PsMessage::settle, {pack_numbers(std::uint64_t{wants}), given}, fit_);
@@ -384,6 +374,11 @@ class ParameterClient {
  private:
   using Clock = PsLink::Clock;
 
+  // Whether the server wants the chief's state.
+  static bool gives(PsVerdict verdict) {
+    return verdict == PsVerdict::give_state || verdict == PsVerdict::give_anew;
+  }
+
   // They work at the same time; one that was away is asked once more, after the others.
   // (Between its messages a connection is free, for the word that this worker lives.)
   void converse_with_all(std::string_view operation, FunctionRef<void(PsLink&)> send,
@@ -411,12 +406,10 @@ class ParameterClient {
       const auto take = [&](PsLink& each) { receive(each, each.reply(operation, std::nullopt)); };
       if (!attempt(*link, take)) away.push_back(link.get());
     }
-    for (PsLink* const link : away) {
-      const std::lock_guard use(link->in_use);
+    for (PsLink* const link : away)
       link->converse(
           operation, [&](PsConnection&) { send(*link); },
           [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
-    }
   }
   // While this worker computes, or is in a callback. (In a call, it speaks itself.)
   void speak() {
@@ -442,8 +435,7 @@ class ParameterClient {
   [[noreturn]] void fail_to_begin(const std::vector<PsVerdict>& verdicts) {
     std::string with, without, files, missing;
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
-      const bool has_none =
-          verdicts[i] == PsVerdict::give_state || verdicts[i] == PsVerdict::give_anew;
+      const bool has_none = gives(verdicts[i]);
       const auto add = [](std::string& list, const std::string& text) {
         list += concat({list.empty() ? "" : ", ", text});
       };
