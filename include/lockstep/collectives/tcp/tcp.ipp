@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <asio/error.hpp>
 #include <chrono>

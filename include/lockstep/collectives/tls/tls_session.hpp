@@ -1,6 +1,7 @@
 // The encryption of connections.
 #pragma once
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 

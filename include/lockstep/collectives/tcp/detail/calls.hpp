@@ -1,6 +1,7 @@
 // The connections of the start-up, and the port at which they come: see TcpStartup.
 #pragma once
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
