@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"

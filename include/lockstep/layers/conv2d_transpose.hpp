@@ -1,7 +1,6 @@
 // Conv2DTranspose: a convolution the other way round, which makes an image larger.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>

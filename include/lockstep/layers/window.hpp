@@ -1,7 +1,6 @@
 // Windows that slide over images and sequences: extents, padding, number of positions.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 

@@ -12,7 +12,6 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/core/variable.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"

@@ -1,7 +1,6 @@
 // A layer at its place in a container: checks with readable messages, and what it hands over.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -9,7 +8,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"

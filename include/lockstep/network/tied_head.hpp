@@ -11,7 +11,6 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/pass.hpp"

@@ -1,7 +1,6 @@
 // export_onnx: a model for onnxruntime.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
