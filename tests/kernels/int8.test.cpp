@@ -104,7 +104,7 @@ TEST_CASE("int8: products of any size have the bits of plain loops, on all instr
        {Size{1, 1, 1, true, none}, Size{1, 768, 40, true, none}, Size{2, 33, 17, false, 0},
         Size{3, 64, 8, true, none}, Size{4, 95, 130, true, -0.5F}, Size{5, 32, 3, true, none},
         Size{16, 100, 16, false, none}, Size{65, 128, 70, true, 0}, Size{130, 31, 5, true, none},
-        Size{0, 5, 5, true, none}}) {
+        Size{80, 600, 70, true, none}, Size{0, 5, 5, true, none}}) {
     CAPTURE(s.rows);
     CAPTURE(s.inputs);
     CAPTURE(s.units);
