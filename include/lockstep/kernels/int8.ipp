@@ -16,7 +16,9 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/int8.hpp"
+#include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
@@ -467,6 +469,58 @@ struct FinishInt8 {
   }
 };
 
+/// GatherRows of a table of 8 bits.
+struct GatherInt8 {
+  const std::int8_t* numbers;  ///< [vocabulary][row_size]
+  std::size_t row_size;
+  const float* scales;
+  GatherRows<float> rows;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    constexpr std::size_t n = lanes<float, Isa>;
+    const GatherInt8 s = *this;
+    const GatherRows<float> g = s.rows;
+    using V = Vector<float, Isa>;
+    if (g.stride == 1) {
+      const auto id = static_cast<std::size_t>(g.ids[0]);
+      for (std::size_t d = 0; d < g.width; d += n) {
+        V v;
+        s.template load_row<Isa>(v, id, d);
+        store_first(g.to + d, v, g.width - d);
+      }
+      return;
+    }
+    for (std::size_t i = 0; i < g.stride; i += n) {
+      std::size_t ids[n];
+      for (std::size_t k = 0; k < n; ++k)
+        ids[k] = i + k < g.count ? static_cast<std::size_t>(g.ids[i + k]) : g.vocabulary;
+      for (std::size_t d = 0; d < g.width; d += n) {
+        V block[n];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k) {
+          block[k] = V{};
+          if (ids[k] < g.vocabulary) s.template load_row<Isa>(block[k], ids[k], d);
+        }
+        transpose_block(block);
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k)
+          if (d + k < g.width) store(g.to + (d + k) * g.stride + i, block[k]);
+      }
+    }
+  }
+
+ private:
+  template <class Isa, class V>
+  LOCKSTEP_KERNEL void load_row(V& v, std::size_t id, std::size_t d) const {
+    using Bytes = typename Int8Lanes<lanes<float, Isa>>::type;
+    const auto whole =
+        __builtin_convertvector(*reinterpret_cast<const Bytes*>(numbers + id * row_size + d),
+                                typename VectorTypes<float, Isa::vector_bytes>::mask);
+    v = __builtin_convertvector(whole, V) * scales[id];
+  }
+};
+
 /// For x of the thread's calls.
 [[nodiscard]] inline std::int8_t* int8_memory(std::size_t bytes) {
   static thread_local Buffer memory;
@@ -477,21 +531,23 @@ struct FinishInt8 {
 }  // namespace detail
 
 LOCKSTEP_INLINE void quantize_int8(std::size_t inputs, std::size_t units, const float* weights,
-                                   const Int8Kernel& to) {
+                                   const Int8Kernel& to, bool is_table) {
   const std::size_t row = to.inputs();
   const std::size_t all = Int8Kernel::rounded(units, Int8Kernel::unit_multiple);
   std::fill_n(to.numbers(), all * row, std::int8_t{0});
   std::fill_n(to.scales(), all, 0.0F);
   std::fill_n(to.sums(), all, 0);
   constexpr std::size_t at_once = Int8Kernel::unit_multiple;
-  std::vector<float> rows(at_once * inputs);
+  std::vector<float> rows(is_table ? 0 : at_once * inputs);
   for (std::size_t first = 0; first < units; first += at_once) {
     const std::size_t count = std::min(at_once, units - first);
-    for (std::size_t i = 0; i < inputs; ++i)
-      for (std::size_t u = 0; u < count; ++u) rows[u * inputs + i] = weights[i * units + first + u];
+    if (!is_table)
+      for (std::size_t i = 0; i < inputs; ++i)
+        for (std::size_t u = 0; u < count; ++u)
+          rows[u * inputs + i] = weights[i * units + first + u];
     dispatch(detail::RoundRows{inputs,
                                count,
-                               rows.data(),
+                               is_table ? weights + first * inputs : rows.data(),
                                {inputs, 1},
                                row,
                                to.numbers() + first * row,
@@ -507,6 +563,12 @@ LOCKSTEP_INLINE Int8Way int8_way() {
   if (instruction_set() >= InstructionSet::avx2) return Int8Way::avx2;
 #endif
   return Int8Way::plain;
+}
+
+LOCKSTEP_INLINE void gather_int8(const GatherRows<float>& rows) {
+  const Int8Kernel table(rows.width, rows.vocabulary,
+                         reinterpret_cast<std::byte*>(const_cast<float*>(rows.table)));
+  dispatch(detail::GatherInt8{table.numbers(), table.inputs(), table.scales(), rows});
 }
 
 LOCKSTEP_INLINE void multiply_int8(const AnyDense<float>& dense) {
