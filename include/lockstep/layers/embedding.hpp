@@ -89,10 +89,10 @@ struct Embedding {
 
   template <class In>
   static constexpr std::array variables{Variable{
-      "embeddings",
-      {Vocabulary, Width},
-      Options.embeddings_initializer,
-      Fans{Vocabulary, Width}}.with(Options.embeddings_regularizer, Options.embeddings_constraint)};
+      "embeddings", {Vocabulary, Width}, Options.embeddings_initializer, Fans{Vocabulary, Width}}
+                                            .with(Options.embeddings_regularizer,
+                                                  Options.embeddings_constraint)
+                                            .as_table()};
 
   /// The ids, a sample after the other, and the mask.
   template <class In>
@@ -109,8 +109,8 @@ struct Embedding {
     T* const ids = pass.scratch.data();
     const std::size_t tokens = In::size * pass.x.samples();
     detail::read_ids<T>(pass.x, Vocabulary, ids);
-    kernels::dispatch(kernels::GatherRows<T>{pass.weights[0].data(), Width, ids, tokens,
-                                             pass.y.stride(), pass.y.data()});
+    kernels::gather_rows<T>(
+        {pass.weights[0].data(), Width, ids, tokens, pass.y.stride(), pass.y.data(), Vocabulary});
     if constexpr (Options.mask_zero) {
       T* const mask = ids + tokens;
       std::transform(ids, ids + tokens, mask, [](T id) { return id == T(0) ? T(0) : T(1); });

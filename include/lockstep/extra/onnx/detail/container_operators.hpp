@@ -827,7 +827,7 @@ struct OnnxOperator<TiedHead<EmbeddingLayer, Layers...>> {
   template <class In>
   static void write(OnnxGraph& graph) {
     using Tokens = typename EmbeddingLayer::template Output<In>;
-    const std::string table = OnnxOperator<EmbeddingLayer>::write_table(graph);
+    const ExportedArray& table = OnnxOperator<EmbeddingLayer>::write_table(graph);
     write_layers<Tokens, Layers...>(graph);
     graph.to_sequences(Tokens::extents);
     onnx_tied_logits(graph, table);
