@@ -33,6 +33,8 @@ struct TrainingState {
   double previous_learning_rate = 0;   ///< of the last update; 0: not known
   std::int64_t accumulated_steps = 0;  ///< since the last update, whose gradients are in slots
   double accumulated_rows = 0;         ///< of these steps, on all ranks
+  double loss_scale = 0;               ///< of the next step; 0: the run had none
+  std::int64_t finite_steps = 0;       ///< since the loss scale last changed
   bool shows_averages = false;         ///< parameters and their moving averages have changed places
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;  ///< ranks of the run that saved it

@@ -404,6 +404,9 @@ class ModelVariables {
   void set_learning_rate(double learning_rate) {
     detail::set_learning_rate(trainer(), learning_rate);
   }
+  /// What MixedFloat16 multiplies the gradient of the loss by in the next step; 1 without it.
+  /// Use: `model.dynamic_scale()`. Keras: `optimizer.dynamic_scale`.
+  [[nodiscard]] double dynamic_scale() const noexcept { return detail::loss_scale_of(trainer()); }
   /// Optimizer updates made so far.
   /// Use: `model.iterations()`. Keras: `optimizer.iterations`.
   [[nodiscard]] std::int64_t iterations() const noexcept {
@@ -729,7 +732,7 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
                  OptimizerType optimizer, Metrics... metrics) {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
                 "lockstep: compile<Net, T>: the type of all arrays is float or double, or T is a "
-                "policy: MixedBFloat16 of lockstep/network/mixed_precision.hpp");
+                "policy: MixedBFloat16 or MixedFloat16 of lockstep/network/mixed_precision.hpp");
 #if defined(LOCKSTEP_COMPILED) && !defined(LOCKSTEP_DOUBLE)
   static_assert(!std::same_as<T, double>,
                 "lockstep: compile<Net, double>: the library holds float alone; in CMake, link "
@@ -807,7 +810,7 @@ concept CompileParts =
 }  // namespace detail
 
 /// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of
-/// all arrays, or a policy: MixedBFloat16 (network/mixed_precision.hpp). Waits for the other
+/// all arrays, or a policy: MixedBFloat16, MixedFloat16 (network/mixed_precision.hpp). Waits for the other
 /// workers, checks that they run the same program (ConfigurationError names the difference), and
 /// starts from the chief's seed and variables.
 ///
