@@ -50,11 +50,11 @@ Eigen::MatrixXf inputs(int step) {
     return static_cast<float>((row * 7 + column * 3 + step) % 11) / 11 - 0.5F;
   });
 }
-/// With an overflow, the gradient of the last sample's loss, 2 * 1000 / 2, times the scale at first
+/// With an overflow, the gradient of the last sample's loss, 2 * 10000 / 2, times the scale at first
 /// is beyond float16. (The last sample is never that of rank 0.)
 Eigen::MatrixXf targets(int step, bool overflows) {
   Eigen::MatrixXf y = inputs(step + 5).leftCols(2);
-  if (overflows) y(samples - 1, 1) = 1000;
+  if (overflows) y(samples - 1, 1) = 10000;
   return y;
 }
 
