@@ -198,16 +198,18 @@ TEST_CASE("float16 products: those of rounded numbers, for each layout and awkwa
   });
 }
 
-TEST_CASE("bfloat16 products: all instruction sets give equal bits") {
-  for (const Product& p : products) {
-    CAPTURE(p.rows);
-    CAPTURE(p.columns);
-    CAPTURE(p.inner);
-    const Operands o = operands_of(p);
-    std::vector<std::vector<float>> results;
-    lockstep_test::for_each_bfloat16_instruction_set([&] { results.push_back(product_of(p, o)); });
-    for (const std::vector<float>& result : results) CHECK(result == results[0]);
-  }
+TEST_CASE("bfloat16 and float16 products: all instruction sets give equal bits") {
+  for (const auto multiply : {kernels::multiply_bfloat16, kernels::multiply_float16})
+    for (const Product& p : products) {
+      CAPTURE(p.rows);
+      CAPTURE(p.columns);
+      CAPTURE(p.inner);
+      const Operands o = operands_of(p);
+      std::vector<std::vector<float>> results;
+      lockstep_test::for_each_bfloat16_instruction_set(
+          [&] { results.push_back(product_of(p, o, multiply)); });
+      for (const std::vector<float>& result : results) CHECK(result == results[0]);
+    }
 }
 
 TEST_CASE("float16: rounding and packing on all instruction sets are those of core/half.hpp") {

@@ -22,9 +22,11 @@
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/step/compiled.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
+#include "lockstep/training/trainer.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/tcp_workers.hpp"
 #include "support/temporary_folder.hpp"
@@ -50,11 +52,11 @@ Eigen::MatrixXf inputs(int step) {
     return static_cast<float>((row * 7 + column * 3 + step) % 11) / 11 - 0.5F;
   });
 }
-/// With an overflow, the gradient of the last sample's loss, 2 * 1000 / 2, times the scale at first
+/// With an overflow, the gradient of the last sample's loss, 2 * 10000 / 2, times the scale at first
 /// is beyond float16. (The last sample is never that of rank 0.)
 Eigen::MatrixXf targets(int step, bool overflows) {
   Eigen::MatrixXf y = inputs(step + 5).leftCols(2);
-  if (overflows) y(samples - 1, 1) = 1000;
+  if (overflows) y(samples - 1, 1) = 10000;
   return y;
 }
 
@@ -312,6 +314,12 @@ TEST_CASE("loss scale: what does not go with it is refused") {
       (ls::compile<Net, ls::MixedFloat16>({.seed = 1, .synchronization = ls::LocalSGD{}},
                                           ls::MeanSquaredError{}, ls::Adam{})),
       doctest::Contains("LocalSGD(steps=16) with MixedFloat16: all ranks have one loss scale"),
+      ls::ConfigurationError);
+  const ls::detail::Compiled<ls::MixedFloat16::Network<Net>, float, ls::MeanSquaredError, ls::SGD>
+      program(ls::MeanSquaredError{}, ls::SGD{}, {});
+  CHECK_THROWS_WITH_AS(
+      ls::detail::check_for_servers(program, ls::Synchronization{}),
+      doctest::Contains("the loss scale of MixedFloat16 needs all gradients of a step"),
       ls::ConfigurationError);
   (void)on_tcp_workers<int>(2, 1, "dynamic_growth_steps", [](auto& strategy) {
     if (strategy.worker_index() == 0)

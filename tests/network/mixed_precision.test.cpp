@@ -187,7 +187,7 @@ TEST_CASE("mixed precision: 20 steps have the losses of Keras with mixed_float16
   for_each_bfloat16_instruction_set([] {
     using Policy = ls::MixedFloat16;
     CHECK(distance<Mlp, Policy>(golden::mlp_mixed_float16, 0.1, 4, false) < 1e-3);
-    CHECK(distance<Cnn, Policy>(golden::cnn_mixed_float16, 0.02, 4, false) < 2e-3);
+    CHECK(distance<Cnn, Policy>(golden::cnn_mixed_float16, 0.02, 4, false) < 4e-3);
     CHECK(distance<Gpt, Policy>(golden::gpt_mixed_float16, 0.1, 13, true) < 1e-3);
   });
 }

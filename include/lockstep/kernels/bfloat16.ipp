@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -337,11 +336,11 @@ LOCKSTEP_VECTOR_WIDTH(512) inline void pack_runs(const float* from, std::size_t 
 // Conversions of 16 or 8 numbers by an instruction, to the nearest, ties to even.
 
 inline bool has_f16c() {
-  static const bool has = [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-  }();
-  return has && instruction_set() >= InstructionSet::avx2;
+#if defined(__clang__)  // whose builtin has no name for it; processors with FMA have it
+  return instruction_set() >= InstructionSet::avx2;
+#else
+  return instruction_set() >= InstructionSet::avx2 && __builtin_cpu_supports("f16c") != 0;
+#endif
 }
 __attribute__((target("avx512f"), noinline))
 LOCKSTEP_VECTOR_WIDTH(512) inline void pack_float16_avx512(std::size_t n, const float* from,

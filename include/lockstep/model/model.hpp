@@ -810,9 +810,9 @@ concept CompileParts =
 }  // namespace detail
 
 /// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of
-/// all arrays, or a policy: MixedBFloat16, MixedFloat16 (network/mixed_precision.hpp). Waits for the other
-/// workers, checks that they run the same program (ConfigurationError names the difference), and
-/// starts from the chief's seed and variables.
+/// all arrays, or a policy: MixedBFloat16, MixedFloat16 (network/mixed_precision.hpp). Waits for
+/// the other workers, checks that they run the same program (ConfigurationError names the
+/// difference), and starts from the chief's seed and variables.
 ///
 /// Without a strategy, the model trains on one device. For prediction alone it needs neither loss
 /// nor optimizer, and for a program's loop no loss, if its steps are given one:

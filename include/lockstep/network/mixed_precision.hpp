@@ -34,8 +34,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-/// What a layer does with precision under a policy. All but `unchanged` round
-/// the gradient of their input.
+/// What a layer does under a policy. All but `unchanged` round the gradient of their input.
 enum class Precision : unsigned char {
   unchanged,  ///< it moves numbers, and computes none
   float32,    ///< nothing else
@@ -405,7 +404,9 @@ struct MixedBFloat16 {
   using Network = detail::UnderBFloat16<Net>;
 };
 
-/// MixedFloat16 with another loss scale: `MixedFloat16With<LossScaleOptions{.initial_scale = 1024}>`.
+/// MixedFloat16 with another loss scale.
+/// Use: `compile<Net, MixedFloat16With<LossScaleOptions{.initial_scale = 1024}>>(Adam{})`. Keras:
+/// `LossScaleOptimizer(Adam(), initial_scale=1024)`.
 template <LossScaleOptions Options>
 struct MixedFloat16With {
   using Scalar = float;
@@ -416,11 +417,11 @@ struct MixedFloat16With {
 
 /// Keras's policy "mixed_float16": as MixedBFloat16, with numbers of IEEE's binary16, which are
 /// more precise and end at 65504; and with the dynamic loss scale of Keras's LossScaleOptimizer,
-/// since gradients would fall below 2^-24 otherwise. The gradient of the loss is multiplied by the
-/// scale (Model::dynamic_scale, 2^15 at first) before backward, and the optimizer sees gradients
+/// since gradients would fall below 2^-24 otherwise. The gradient of the mean loss is multiplied by
+/// the scale (Model::dynamic_scale, 2^15 at first) before backward, and the optimizer sees gradients
 /// divided by it. Where the sum of all ranks' gradients is not finite, all ranks leave the update
-/// out, `iterations` and untrained state stay as they were, and the scale is halved; after 2000
-/// steps without, it is doubled. It is saved with the optimizer's state.
+/// out, `iterations` and moving statistics stay as they were (Keras: these change), and the scale is
+/// halved; after 2000 updates without, it is doubled. It is saved with the optimizer's state.
 ///
 /// Within a window of gradient_accumulation_steps one scale applies, and one gradient that is not
 /// finite leaves out the update of all (Keras: of its step). Refused: LocalSGD, DiLoCo, parameter

@@ -96,7 +96,7 @@ class Inference {
 /// @endcode
 ///
 /// P is the scalar type of all arrays, or a policy: Int8Weights (saving/int8_weights.hpp), or
-/// MixedBFloat16, with outputs of a model that was compiled with it.
+/// MixedBFloat16 or MixedFloat16, with outputs of a model that was compiled with it.
 ///
 /// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
 /// Use: `Predictor<Net>("net.safetensors")`. Keras: none.

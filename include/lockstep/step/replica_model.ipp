@@ -209,8 +209,8 @@ Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, const S
   const auto& workspace = state_->parts.workspace;
   return {.variables = workspace.gradients().slices(),
           .loss_sum = workspace.status()[detail::StatusBlock::loss_sum] +
-                      workspace.activity_penalty.scale / state_->step.loss_scale *
-                          workspace.activity_penalty.sum,
+                      workspace.activity_penalty.scale * workspace.gradient_divisor /
+                          state_->step.loss_scale * workspace.activity_penalty.sum,
           .rows = workspace.status()[detail::StatusBlock::rows]};
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
@@ -91,12 +93,17 @@ void record(const Parts<T>& parts, const StepContext& context, SampleName name,
       sum += static_cast<double>(own[row]) * losses[row];
   }
   sum += penalty_of_variables(parts, rows);
+  workspace.gradient_divisor =
+      context.training && parts.variables.scales_loss()
+          ? static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(rows)))
+          : 1;
+  const double factor = loss_scale / workspace.gradient_divisor;
   ActivityPenalty& of_outputs = workspace.activity_penalty;
   if (context.training && of_outputs.is_wanted)
-    of_outputs.scale = loss_scale * rows_per_sample(parts, context, rows);
+    of_outputs.scale = factor * rows_per_sample(parts, context, rows);
   if (!gradient.empty()) weigh(gradient, sample_weights);
-  if (loss_scale != 1)
-    multiply(std::span<T>(gradient.data(), gradient.features() * gradient.stride()), loss_scale);
+  if (factor != 1)
+    multiply(std::span<T>(gradient.data(), gradient.features() * gradient.stride()), factor);
   status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
   status[StatusBlock::rows] += rows;
   status[StatusBlock::loss_sum] += sum;
@@ -181,24 +188,28 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
   return context;
 }
 
-/// Follows backward through the gradient arena: adds penalties, and tells an Updater.
+/// Follows backward through the gradient arena: completes gradients, and tells an Updater.
 template <class T>
 struct ProgressToUpdater {
   const Parts<T>& parts;
   Updater<T>& updater;
+  std::size_t completed = 0;
 
-  /// The first `count` gradients are those of the loss.
-  void add_penalties(std::size_t count) const {
+  /// The first `count` gradients are those of the loss, but for the divisor.
+  void complete(std::size_t count) {
+    if (const double divisor = parts.workspace.gradient_divisor; divisor != 1)
+      multiply(parts.workspace.gradients().values().subspan(completed, count - completed), divisor);
+    completed = count;
     parts.workspace.regularization.add_gradients(parts.variables.parameters(),
                                                  parts.workspace.gradients(), count);
   }
 
   [[nodiscard]] BackwardProgress hook() noexcept {
     return {this, [](void* self, const void* end) {
-              const auto& progress = *static_cast<ProgressToUpdater*>(self);
+              auto& progress = *static_cast<ProgressToUpdater*>(self);
               const T* const begin = progress.parts.workspace.gradients().values().data();
               const auto count = static_cast<std::size_t>(static_cast<const T*>(end) - begin);
-              progress.add_penalties(count);
+              progress.complete(count);
               progress.updater.ready(count);
             }};
   }
@@ -252,7 +263,7 @@ bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepCont
   if (wanted == Progress::variables) context.variables_done = progress.hook();
   workspace.backward(context, parts.variables.parameters().slices());
   if (updater.reads_gradients() || !workspace.regularization.empty()) parts.program.synchronize();
-  progress.add_penalties(workspace.gradients().values().size());
+  progress.complete(workspace.gradients().values().size());
   const bool has_updated = updater.finish();
   end_step(parts, step, has_updated);
   return has_updated;
@@ -261,12 +272,13 @@ bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepCont
 template <class T>
 void differentiate(const Parts<T>& parts, const StepContext& context, double loss_scale) {
   Workspace<T>& workspace = parts.workspace;
-  workspace.regularization.begin_step(workspace.status()[StatusBlock::rows] * loss_scale);
+  workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
   workspace.backward(context, parts.variables.parameters().slices());
   parts.program.synchronize();
+  if (const double factor = workspace.gradient_divisor / loss_scale; factor != 1)
+    multiply(workspace.gradients().values(), factor);
   workspace.regularization.add_gradients(parts.variables.parameters(), workspace.gradients(),
                                          workspace.gradients().values().size());
-  if (loss_scale != 1) multiply(workspace.gradients().values(), 1 / loss_scale);
 }
 
 template <class T>
