@@ -80,8 +80,7 @@ class WorkerNames {
 }
 [[gnu::cold]] inline std::string replica_has_left(std::string_view operation) {
   return concat(
-      {"this replica has left what the strategy's run() gave to all, and others wait for "
-       "it in ",
+      {"this replica has left what the strategy's run() gave to all, and others wait for it in ",
        operation, ": all replicas make the same calls"});
 }
 
