@@ -185,7 +185,7 @@ class TcpStartup : StartupContext {
 
   TcpStartup(asio::io_context& service, const Rendezvous& rendezvous,
              const CommunicationOptions& communication)
-      : StartupContext(with_room(service, rendezvous, communication), rendezvous, communication),
+      : StartupContext(service, rendezvous, communication),
         listen_socket_(rendezvous.listen_socket),
         was_connected_(rendezvous.was_connected) {
     owner.concluded = [this](const Pointer& connection) { conclude(connection); };
@@ -246,14 +246,6 @@ class TcpStartup : StartupContext {
 
  private:
   static constexpr auto ask_interval = std::chrono::seconds(1);
-
-  // (The first use of `io` takes some.)
-  static asio::io_context& with_room(asio::io_context& io, const Rendezvous& rendezvous,
-                                     const CommunicationOptions& options) {
-    provide_descriptors(rendezvous.rank, static_cast<int>(rendezvous.addresses.size()),
-                        options.data_connections());
-    return io;
-  }
 
   void await_agreement() {
     incoming.open(roster.names().address(rank()), listen_socket_, options.bind_address,
