@@ -429,8 +429,7 @@ class ModelVariables {
 
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for
-/// it.
+/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for it.
 template <class Model>
 struct OnReplica;
 

@@ -363,9 +363,8 @@ class ControlOutbox {
   std::vector<int> resets_;          // by rank: errno of what could not be sent
 };
 
-/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It
-/// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
-/// thread.
+/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It owns
+/// no sockets: those of `links` must stay until stop() has returned. All calls from any thread.
 class TcpControl {
  public:
   using Clock = ControlChannel::Clock;
