@@ -170,9 +170,9 @@ inline void provide_descriptors(int rank, int world, std::size_t data_connection
 }
 
 /// A start-up from the first call to the agreement that all connections stand. Everything happens
-/// on the calling thread, in the handlers of one io_context. Calls the contacts of lower rank, gives
-/// each connection that has ended its handshake the place that it has earned, judges processes that
-/// do not fit, and carries the words of StartupAgreement.
+/// on the calling thread, in the handlers of one io_context. It calls the contacts of lower rank,
+/// gives each connection that has ended its handshake the place that it has earned, judges
+/// processes that do not fit, and carries the words of StartupAgreement.
 class TcpStartup : StartupContext {
  public:
   using Pointer = TcpConnection::Pointer;
