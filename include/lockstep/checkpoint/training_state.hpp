@@ -64,11 +64,10 @@ struct TrainingState {
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
-/// A checksum shows that a file is unchanged, not that its contents make sense. Throws
-/// DataError naming the field, its value and the range: counters are whole numbers up to 2^53, the
-/// epoch fits into an int, the learning rate is finite, and a state was saved by at least one rank.
-/// (The sums of a running epoch may be infinite or NaN: so is the loss of a training that goes
-/// wrong.)
+/// A checksum shows that a file is unchanged, not that its contents make sense. Throws DataError
+/// naming the field, its value and the range: counters are whole numbers up to 2^53, the epoch fits
+/// into an int, the learning rate is finite, and a state was saved by at least one rank. (The sums
+/// of a running epoch may be infinite or NaN: so is the loss of a training that goes wrong.)
 void check_ranges(const TrainingState& state);
 
 namespace detail {

@@ -233,8 +233,7 @@ LOCKSTEP_INLINE Cluster cluster_of(const Environment& environment, const NamedCl
   const std::string address = given.empty() ? claim.address : given;
   constexpr std::string_view how =
       ", but not where the others are: set LOCKSTEP_MEETING_ADDRESS=host:port on all of them, with "
-      "rank 0's host and a "
-      "port that is free there";
+      "rank 0's host and a port that is free there";
   if (address.empty())
     throw ConfigurationError(
         concat({named.text(), " says that this is rank ", claim.rank, " of ", claim.size, how}));

@@ -537,8 +537,7 @@ struct MultiHeadAttention {
   static consteval bool check() {
     static_assert(FlatTokens<Position, In>,
                   "lockstep: MultiHeadAttention needs a sequence of flat tokens, Sequence<T, "
-                  "width>: put ls::Embedding or "
-                  "ls::ToSequence before it");
+                  "width>: put ls::Embedding or ls::ToSequence before it");
     return true;
   }
 

@@ -104,8 +104,7 @@ struct Embedding {
   static void forward(const ForwardPass<T>& pass) {
     static_assert(Vocabulary <= std::size_t{1} << std::numeric_limits<T>::digits,
                   "lockstep: Embedding has more ids than the scalar type has whole numbers (float: "
-                  "2^24 = 16,777,216): "
-                  "compile the model with double");
+                  "2^24 = 16,777,216): compile the model with double");
     T* const ids = pass.scratch.data();
     const std::size_t tokens = In::size * pass.x.samples();
     detail::read_ids<T>(pass.x, Vocabulary, ids);

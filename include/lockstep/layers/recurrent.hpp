@@ -277,8 +277,7 @@ template <std::size_t Position, class In>
 consteval bool check_recurrent_input() {
   static_assert(SequenceInput<Position, In>,
                 "lockstep: a recurrent layer needs a sequence of tokens, Sequence<T, features>: "
-                "put ls::Embedding or "
-                "ls::ToSequence before it");
+                "put ls::Embedding or ls::ToSequence before it");
   if constexpr (SequenceInput<Position, In>)
     static_assert(
         FlatInput<Position, TokenOf<In>>,

@@ -432,8 +432,7 @@ class ModelVariables {
 
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for
-/// it.
+/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for it.
 template <class Model>
 struct OnReplica;
 
@@ -499,8 +498,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
                   "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; "
-                  "plain arrays are given as "
-                  "fit(x, y, {.batch_size = 32})");
+                  "plain arrays are given as fit(x, y, {.batch_size = 32})");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("fit", options.batch_size);
       detail::refuse_sample_weight("fit", options.sample_weight);
@@ -535,8 +533,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
                   "lockstep: evaluate(dataset) needs a dataset of batches: put .batch(n) at its "
-                  "end; plain arrays are "
-                  "given as evaluate(x, y)");
+                  "end; plain arrays are given as evaluate(x, y)");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("evaluate", options.batch_size);
       detail::refuse_sample_weight("evaluate", options.sample_weight);
@@ -641,8 +638,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   void adapt(const X& x, AdaptOptions options = {}) {
     static_assert(detail::Arrays<X>,
                   "lockstep: adapt(x) needs a dataset of batches (put .batch(n) at its end) or an "
-                  "array: an Eigen "
-                  "matrix, a std::vector or a Tensor");
+                  "array: an Eigen matrix, a std::vector or a Tensor");
     if constexpr (detail::Arrays<X>)
       detail::adapt(*trainer_, detail::array_data("adapt", options.batch_size, x), options);
   }

@@ -429,8 +429,7 @@ void restore(Trainer<T>& trainer, const TrainingState& saved) {
   if (trainer.is_in_fit())
     throw ConfigurationError(
         "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, "
-        "which takes the "
-        "variables alone");
+        "which takes the variables alone");
   if (saved.signature.empty())
     throw ConfigurationError(
         "the file has weights alone, and no state of an optimizer: use load_weights");

@@ -62,8 +62,8 @@ namespace detail {
 /// processes, also while this one is at work, and one that calls them. The members of a world
 /// connect on ports that are new for each.
 ///
-/// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line, is
-/// what all processes must have in common: one with another build is turned away. Throws
+/// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
+/// is what all processes must have in common: one with another build is turned away. Throws
 /// ConfigurationError when an option makes no sense or the port cannot be listened on.
 [[nodiscard]] std::unique_ptr<Worlds> join_worlds(int slot,
                                                   const std::vector<std::string>& addresses,

@@ -105,8 +105,7 @@ LOCKSTEP_INLINE void TextLookup::set_vocabulary(std::vector<std::string> vocabul
     if (token == unknown_token)
       throw ConfigurationError(
           "TextVectorization: \"[UNK]\" stands within the vocabulary: put the special tokens "
-          "first, "
-          "or leave them out");
+          "first, or leave them out");
     if (!words->numbers.emplace(token, words->numbers.size() + special_tokens()).second)
       throw ConfigurationError(
           concat({"TextVectorization: ", in_quotes(token), " stands twice in the vocabulary"}));

@@ -58,8 +58,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
 
   struct Owner {
+    const WorkerNames& names;
     std::shared_ptr<const TlsContext> tls;          ///< null: connections are plain
-    std::vector<int> workers;                       ///< see Rendezvous
     std::function<void(const Pointer&)> concluded;  ///< the handshake has an outcome
     std::function<void(const Pointer&, const std::string& problem)> failed;
   };
@@ -175,8 +175,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       // A socket that calls a free port of its host may be given that very port.
       if (socket.local_endpoint(error) == socket.remote_endpoint(error))
         return fail(lower_case(asio::error_code(asio::error::connection_refused).message()));
-      socket.tls =
-          TlsSession::call(owner_.tls, socket.native_handle(), worker_of(owner_.workers, peer));
+      socket.tls = TlsSession::call(owner_.tls, socket.native_handle(), owner_.names.number(peer));
     }
     shake_hands({});
   }
@@ -265,20 +264,18 @@ class OutgoingCalls {
   /// Makes the handshake for a link to a rank.
   using Greet = std::function<Handshake(int to, std::size_t link)>;
 
-  OutgoingCalls(asio::io_context& io, const std::vector<std::string>& addresses,
-                const TcpConnection::Owner& owner, Greet greet)
+  OutgoingCalls(asio::io_context& io, const TcpConnection::Owner& owner, Greet greet)
       : io_(io),
         owner_(owner),
         greet_(std::move(greet)),
-        addresses_(addresses),
-        delays_(addresses.size(), shortest) {}
+        delays_(static_cast<std::size_t>(owner.names.size()), shortest) {}
 
   void start(int to, std::size_t link, std::chrono::milliseconds delay = {}) {
     auto call = std::make_shared<TcpConnection>(io_, owner_);
     call->peer = to;
     call->link = link;
     calls_.push_back(call);
-    call->call(parse_address(addresses_[static_cast<std::size_t>(to)]), delay,
+    call->call(parse_address(owner_.names.address(to)), delay,
                [this, to, link] { return greet_(to, link); });
   }
 
@@ -318,7 +315,6 @@ class OutgoingCalls {
   asio::io_context& io_;
   const TcpConnection::Owner& owner_;
   const Greet greet_;
-  const std::vector<std::string> addresses_;
   std::vector<std::chrono::milliseconds> delays_;  // by rank
   std::vector<Call> calls_;
 };

@@ -71,15 +71,15 @@ class PortProbe {
     return {socket_.get(), static_cast<short>(is_connected_ ? POLLIN : POLLOUT), 0};
   }
   [[nodiscard]] Clock::time_point due() const noexcept { return end_; }
-  [[nodiscard]] bool is_over() const noexcept { return is_over_; }
-  [[nodiscard]] PeerEvidence::Process outcome() const noexcept { return outcome_; }
+  /// Set when it is over.
+  [[nodiscard]] std::optional<PeerEvidence::Process> outcome() const noexcept { return outcome_; }
 
   /// Does what it can without blocking.
   void advance(Clock::time_point now) {
-    if (is_over_) return;
+    if (outcome_) return;
     pollfd watched = watch();
     if (::poll(&watched, 1, 0) > 0) is_connected_ ? read() : connected();
-    if (!is_over_ && now >= end_) conclude(PeerEvidence::Process::unknown);
+    if (!outcome_ && now >= end_) conclude(PeerEvidence::Process::unknown);
   }
 
  private:
@@ -106,10 +106,7 @@ class PortProbe {
              : is_here_            ? PeerEvidence::Process::ended
                                    : PeerEvidence::Process::refused);
   }
-  void conclude(PeerEvidence::Process outcome) {
-    is_over_ = true;
-    outcome_ = outcome;
-  }
+  void conclude(PeerEvidence::Process outcome) { outcome_ = outcome; }
 
   std::uint64_t incarnation_ = 0;
   std::size_t got_ = 0;
@@ -118,8 +115,7 @@ class PortProbe {
   Descriptor socket_;
   Clock::time_point end_{};
   bool is_connected_ = false;
-  bool is_over_ = false;
-  PeerEvidence::Process outcome_ = PeerEvidence::Process::unknown;
+  std::optional<PeerEvidence::Process> outcome_;
 };
 
 /// One PortProbe for each lost rank.
@@ -164,8 +160,9 @@ class PortProbes {
     std::erase_if(probes_, [&](auto& entry) {
       auto& [rank, probe] = entry;
       probe.advance(now);
-      if (probe.is_over()) found(rank, probe.outcome());
-      return probe.is_over();
+      const auto outcome = probe.outcome();
+      if (outcome) found(rank, *outcome);
+      return outcome.has_value();
     });
   }
 
@@ -366,9 +363,8 @@ class ControlOutbox {
   std::vector<int> resets_;          // by rank: errno of what could not be sent
 };
 
-/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It
-/// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
-/// thread.
+/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It owns
+/// no sockets: those of `links` must stay until stop() has returned. All calls from any thread.
 class TcpControl {
  public:
   using Clock = ControlChannel::Clock;

@@ -74,6 +74,8 @@ struct TcpMesh {
     std::unique_ptr<ListeningPort> port;
     RetiredSockets retired;
     {
+      // (The first use of `io` takes some.)
+      provide_descriptors(rank, size(), options.data_connections());
       TcpStartup startup(io, rendezvous, options);
       links = startup.run();
       port = startup.release_port();

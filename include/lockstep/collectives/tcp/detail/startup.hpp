@@ -55,20 +55,14 @@ struct StartupContext {
       : io(service),
         options(communication),
         secret(ClusterSecret::given_or_from_environment(rendezvous.secret)),
-        owner{.tls = TlsContext::make(
-                  TlsSettings::chosen(options, worker_of(rendezvous.workers, rendezvous.rank)),
-                  secret, worker_of(rendezvous.workers, rendezvous.rank)),
-              .workers = rendezvous.workers,
-              .concluded = {},
-              .failed = {}},
         roster(WorkerNames(rendezvous.addresses, rendezvous.workers), rendezvous.rank),
-        places(places_for(rendezvous, options)),
+        owner{.names = roster.names(), .tls = own_tls(), .concluded = {}, .failed = {}},
+        places(empty_places()),
         claims(rendezvous.addresses.size(), options.startup_timeout),
         incoming(
             io, std::max<std::size_t>(256, most_calls()), owner,
             [this] { return Handshake::callee(mine, secret); }, rendezvous.port),
-        outgoing(io, rendezvous.addresses, owner,
-                 [this](int to, std::size_t link) { return greet(to, link); }) {
+        outgoing(io, owner, [this](int to, std::size_t link) { return greet(to, link); }) {
     mine.lane = static_cast<std::uint16_t>(options.data_connections() - 1);
     mine.from = rendezvous.rank;
     mine.addresses = rendezvous.addresses;
@@ -117,9 +111,9 @@ struct StartupContext {
   const CommunicationOptions options;
   const ClusterSecret secret;
   const Clock::time_point begun = Clock::now();
+  StartupRoster roster;
   TcpConnection::Owner owner;  ///< of all connections: TcpStartup sets the functions
   Hello mine;
-  StartupRoster roster;
   std::vector<Place> places;  ///< by rank
   StartupClaims claims;
   std::optional<std::string> refusal;    ///< why the start-up ends
@@ -132,17 +126,17 @@ struct StartupContext {
  private:
   // One connection for control with each contact, and those for data with the partners. (The place
   // of a rank that is no contact stays empty.)
-  static std::vector<Place> places_for(const Rendezvous& rendezvous,
-                                       const CommunicationOptions& options) {
-    const int size = static_cast<int>(rendezvous.addresses.size());
+  [[nodiscard]] std::vector<Place> empty_places() const {
     std::vector<Place> result;
-    result.reserve(rendezvous.addresses.size());
-    for (int other = 0; other < size; ++other)
-      result.emplace_back(
-          1 + (are_partners(rendezvous.rank, other, size) ? options.data_connections() : 0));
+    for (int other = 0; other < world(); ++other)
+      result.emplace_back(1 +
+                          (are_partners(rank(), other, world()) ? options.data_connections() : 0));
     return result;
   }
-
+  [[nodiscard]] std::shared_ptr<const TlsContext> own_tls() const {
+    const int worker = roster.names().number(rank());
+    return TlsContext::make(TlsSettings::chosen(options, worker), secret, worker);
+  }
   [[nodiscard]] Handshake greet(int to, std::size_t link) const {
     if (link == Place::control_link)
       return Handshake::caller(mine, secret, to, Hello::Channel::control, mine.lane);
@@ -176,16 +170,16 @@ inline void provide_descriptors(int rank, int world, std::size_t data_connection
 }
 
 /// A start-up from the first call to the agreement that all connections stand. Everything happens
-/// on the calling thread, in the handlers of one io_context. Calls the contacts of lower rank, gives
-/// each connection that has ended its handshake the place that it has earned, judges processes that
-/// do not fit, and carries the words of StartupAgreement.
+/// on the calling thread, in the handlers of one io_context. It calls the contacts of lower rank,
+/// gives each connection that has ended its handshake the place that it has earned, judges
+/// processes that do not fit, and carries the words of StartupAgreement.
 class TcpStartup : StartupContext {
  public:
   using Pointer = TcpConnection::Pointer;
 
   TcpStartup(asio::io_context& service, const Rendezvous& rendezvous,
              const CommunicationOptions& communication)
-      : StartupContext(with_room(service, rendezvous, communication), rendezvous, communication),
+      : StartupContext(service, rendezvous, communication),
         listen_socket_(rendezvous.listen_socket),
         was_connected_(rendezvous.was_connected) {
     owner.concluded = [this](const Pointer& connection) { conclude(connection); };
@@ -246,14 +240,6 @@ class TcpStartup : StartupContext {
 
  private:
   static constexpr auto ask_interval = std::chrono::seconds(1);
-
-  // (The first use of `io` takes some.)
-  static asio::io_context& with_room(asio::io_context& io, const Rendezvous& rendezvous,
-                                     const CommunicationOptions& options) {
-    provide_descriptors(rendezvous.rank, static_cast<int>(rendezvous.addresses.size()),
-                        options.data_connections());
-    return io;
-  }
 
   void await_agreement() {
     incoming.open(roster.names().address(rank()), listen_socket_, options.bind_address,
@@ -353,7 +339,7 @@ class TcpStartup : StartupContext {
     const bool has_introduced_itself = handshake.outcome() == Handshake::Outcome::agreed ||
                                        handshake.outcome() == Handshake::Outcome::refused;
     if (c.incoming && c.socket.tls != nullptr && has_introduced_itself) {
-      const std::string denial = c.socket.tls->denies(worker_of(owner.workers, theirs.from));
+      const std::string denial = c.socket.tls->denies(roster.names().number(theirs.from));
       if (!denial.empty()) return doubt_identity(connection, theirs.from, denial);
     }
     const bool unproved = secret.is_set() && !handshake.is_authenticated();
