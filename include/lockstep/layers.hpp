@@ -8,6 +8,7 @@
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/bidirectional.hpp"
+#include "lockstep/layers/category_encoding.hpp"
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"

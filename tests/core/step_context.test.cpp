@@ -17,6 +17,16 @@ TEST_CASE("MomentSink: hands moments on; without a function it is false") {
   sink({.count = 3});
   sink({.count = 4});
   CHECK(count == 7);
+
+  const ls::MomentSink both(
+      &count, [](void*, const ls::InputMoments&) {},
+      [](void* self, const ls::InputValues& values) {
+        *static_cast<double*>(self) += static_cast<double>(values.values.size());
+      });
+  const std::array<float, 5> values{};
+  sink(ls::InputValues{.values = values});  // it has no function for them
+  both(ls::InputValues{.values = values});
+  CHECK(count == 12);
 }
 
 TEST_CASE(

@@ -6,6 +6,7 @@
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/bidirectional.hpp"
+#include "lockstep/layers/category_encoding.hpp"
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
@@ -155,6 +156,13 @@ static_assert(Layer<RepeatVector<4>, Shape<10>>);
 static_assert(Layer<RepeatVector<1>, Shape<3>, double>);
 static_assert(Layer<Discretization<Bins{0.0, 1.0}>, Shape<28, 28>>);
 static_assert(Layer<Discretization<Bins{0.0}>, Shape<10>, double>);
+static_assert(Layer<Discretization<10>, Shape<3>>);
+static_assert(
+    Layer<Discretization<2, DiscretizationOptions{.epsilon = 0.1}>, Sequence<3, 4>, double>);
+static_assert(Layer<CategoryEncoding<4>, Shape<2>>);
+static_assert(
+    Layer<CategoryEncoding<4, CategoryEncodingOptions{.output_mode = CategoryOutput::one_hot}>,
+          Shape<2>, double>);
 static_assert(Layer<Rescaling<1.0 / 255>, Shape<28, 28>>);
 static_assert(Layer<Rescaling<2.0, -1.0>, Shape<10>, double>);
 static_assert(Layer<Reshape<28, 28, 1>, Shape<28, 28>>);

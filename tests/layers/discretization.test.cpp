@@ -47,6 +47,27 @@ TEST_CASE("Discretization: the bins of Keras") {
   });
 }
 
+TEST_CASE("Discretization: bins of learned boundaries are those of the same Bins") {
+  static_assert(ls::Discretization<4>::bins == 4);
+  lockstep_test::for_each_instruction_set([&] {
+    const auto check = [&]<class T>(T) {
+      lockstep_test::LayerRig<Prices, ls::Shape<9>, T> known(2);
+      lockstep_test::LayerRig<ls::Discretization<4>, ls::Shape<9>, T> learned(2);
+      for (std::size_t f = 0; f < 9; ++f)
+        known.x[f * known.stride] = learned.x[f * learned.stride] =
+            static_cast<T>(static_cast<double>(f) * 14 - 5);
+      std::ranges::copy(std::vector<T>{0, 10, 100}, learned.state_spans[0].begin());
+      known.forward();
+      learned.forward();
+      learned.backward();
+      CHECK(std::ranges::equal(known.y, learned.y));
+      CHECK(std::ranges::all_of(learned.dx, [](T number) { return number == T(0); }));
+    };
+    check(float{});
+    check(double{});
+  });
+}
+
 TEST_CASE("Discretization: an Embedding of the bins is trained") {
   lockstep_test::check_gradients<
       ls::Sequential<ls::Input<3>, ls::Discretization<ls::Bins{-0.5, 0.5}>, ls::Embedding<3, 4>,

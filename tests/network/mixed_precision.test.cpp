@@ -377,6 +377,7 @@ TEST_CASE("mixed precision: a layer of the program's own reads rounded variables
                 ls::detail::Precision::operands);
   // Bins are whole numbers, which an Embedding looks up.
   static_assert(ls::detail::precision_of("discretization") == ls::detail::Precision::unchanged);
+  static_assert(ls::detail::precision_of("category_encoding") == ls::detail::Precision::unchanged);
   // As a convolution of one pixel and one tap.
   using Net = ls::Sequential<ls::Input<1, 1, 1>, ls::Conv2D<1, 1>, ls::Flatten>;
   auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1});

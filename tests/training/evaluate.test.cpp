@@ -2,6 +2,8 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/discretization.hpp"
+#include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/normalization.hpp"
 #include "lockstep/layers/reshaping.hpp"
@@ -14,6 +16,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -211,6 +214,41 @@ TEST_CASE("adapt: mean and variance of the whole dataset, on any number of repli
                        expected) < 1e-4);
       }
     });
+  }
+}
+
+TEST_CASE("adapt: boundaries of a Discretization, the same bits on any number of replicas") {
+  using Bins = ls::Sequential<ls::Input<6>, ls::Normalization<>, ls::Discretization<5>,
+                              ls::Embedding<5, 2>, ls::Flatten, ls::Dense<1>>;
+  std::vector<float> first;
+  for (const int replicas : {1, 2, 3}) {
+    CAPTURE(replicas);
+    ls::MirroredStrategy strategy({.replicas = replicas});
+    auto model = ls::compile<Bins>(strategy, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
+    const auto data = ls::from_tensor_slices(rows(19), std::vector<float>(19)).batch(5);
+    {
+      model.set_weights([&] {  // as if the first layer were adapted
+        auto weights = model.get_weights();
+        weights[1].values[0] = 2;
+        return weights;
+      }());
+      const CapturedStderr output;
+      model.fit(data, {.verbose = 0});
+      CHECK(output.text() ==
+            "lockstep: warning: fit: the layer 'discretization' has no boundaries but 0: call "
+            "model.adapt(data) before fit, or load_weights\n");
+    }
+    model.adapt(data);
+    const auto weights = model.get_weights();
+    REQUIRE(weights[2].name == "discretization/bin_boundaries");
+    if (first.empty()) first = weights[2].values;
+    CHECK(weights[2].values == first);
+    CHECK(std::ranges::is_sorted(first));
+    CHECK(first[0] < first[3]);
+    auto loaded = ls::compile<Bins>(strategy, {.seed = 2}, ls::MeanSquaredError{}, ls::SGD{});
+    loaded.set_weights(weights);
+    CHECK(loaded.get_weights()[2].values == first);
+    CHECK(loaded.predict(rows(7)) == model.predict(rows(7)));
   }
 }
 

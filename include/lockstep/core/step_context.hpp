@@ -20,21 +20,36 @@ struct InputMoments {
   void* variance_variable = nullptr;
 };
 
-/// Takes the moments of one layer after the other, while a model is adapted to data
-/// (Normalization).
+/// The values of a layer's input, over a batch, and the layer's variable that is to hold the
+/// boundaries which part all values into bins of equal numbers.
+struct InputValues {
+  std::span<const float> values = {};
+  double epsilon = 0;              ///< the greatest error of a boundary, as a share of the values
+  std::size_t boundaries = 0;      ///< one less than bins
+  void* boundaries_variable = {};  ///< an array of the model's scalar type
+};
+
+/// Takes what one layer after the other says of its input, while a model is adapted to data:
+/// moments (Normalization) or values (Discretization).
 class MomentSink {
  public:
   using Function = void (*)(void* self, const InputMoments& moments);
+  using ValuesFunction = void (*)(void* self, const InputValues& values);
 
   constexpr MomentSink() noexcept = default;
-  constexpr MomentSink(void* self, Function function) noexcept : self_(self), function_(function) {}
+  constexpr MomentSink(void* self, Function function, ValuesFunction values = nullptr) noexcept
+      : self_(self), function_(function), values_(values) {}
 
   [[nodiscard]] constexpr explicit operator bool() const noexcept { return function_ != nullptr; }
   void operator()(const InputMoments& moments) const { function_(self_, moments); }
+  void operator()(const InputValues& values) const {
+    if (values_ != nullptr) values_(self_, values);
+  }
 
  private:
   void* self_ = nullptr;
   Function function_ = nullptr;
+  ValuesFunction values_ = nullptr;
 };
 
 class Trace;

@@ -34,7 +34,8 @@ struct CsvOptions {
 /// texts' bytes; 0 is any other text and a missing one. Its size is what Embedding wants to know,
 /// and where the column is the label, the last Dense: `Vocabulary({"cat", "dog", "owl"})` are four
 /// numbers, 0 to 3. CsvTable::vocabulary makes one of all texts of a column.
-/// Use: `Vocabulary({"red", "green"})`. Keras: `StringLookup`.
+/// (Keras's StringLookup numbers the most frequent text first, and is in extra/text.)
+/// Use: `Vocabulary({"red", "green"})`. Keras: none (pandas' `.cat.codes`).
 class Vocabulary {
  public:
   Vocabulary() = default;

@@ -623,10 +623,11 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
       return run_predict(detail::one_batch("predict_on_batch", x), {});
   }
 
-  /// Sets mean and variance of every Normalization layer to those of its input over the data of all
-  /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if
-  /// the model has no such layer, DataError if there are no data.
-  /// Use: `model.adapt(x)`. Keras: `Normalization.adapt`.
+  /// Sets mean and variance of every Normalization layer, and the boundaries of every
+  /// Discretization of a number of bins, to those of its input over the data of all workers, layer
+  /// by layer, before training. Targets are not read. Throws ConfigurationError if the model has no
+  /// such layer, DataError if there are no data.
+  /// Use: `model.adapt(x)`. Keras: `Normalization.adapt`, `Discretization.adapt`.
   template <class D>
     requires Dataset<D>
   void adapt(const D& dataset, AdaptOptions options = {}) {

@@ -46,10 +46,10 @@ enum class Precision : unsigned char {
 /// By name, so that none of the layers is included.
 consteval Precision precision_of(std::string_view name) {
   constexpr std::string_view unchanged[] = {
-      "slice",          "to_sequence",    "permute",        "repeat_vector",
-      "masking",        "identity",       "cropping1d",     "cropping2d",
-      "zero_padding1d", "zero_padding2d", "zero_padding3d", "activity_regularization",
-      "discretization"};
+      "slice",          "to_sequence",      "permute",        "repeat_vector",
+      "masking",        "identity",         "cropping1d",     "cropping2d",
+      "zero_padding1d", "zero_padding2d",   "zero_padding3d", "activity_regularization",
+      "discretization", "category_encoding"};
   // They look numbers up or normalise, with variables of float, as those of Keras do.
   constexpr std::string_view output[] = {
       "embedding",         "position_embedding",  "normalization",       "layer_normalization",

@@ -37,4 +37,6 @@
 #include "lockstep/extra/records/tfrecords.ipp"
 #include "lockstep/extra/tensorboard/tensorboard.ipp"
 #include "lockstep/extra/text/byte_pair_encoding.ipp"
+#include "lockstep/extra/text/hashing.ipp"
+#include "lockstep/extra/text/lookup.ipp"
 #include "lockstep/extra/text/text_vectorization.ipp"

@@ -17,6 +17,7 @@
 #include "lockstep/training/fit_state.hpp"
 #include "lockstep/training/loops.hpp"
 #include "lockstep/training/model_training.hpp"
+#include "lockstep/training/quantiles.hpp"
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 
@@ -137,27 +138,38 @@ std::vector<T> predict(Trainer<T>& trainer, const AnyDataset& dataset,
   return rows;
 }
 
-/// The moments of the input of one Normalization layer, over all batches.
+/// What one layer that is adapted learns of its input, over all batches: the moments of a
+/// Normalization, the boundaries of a Discretization.
 class LayerMoments {
  public:
-  /// `number`: the layer's index among the Normalization layers, in the order in which they run.
+  /// `number`: the layer's index among those that are adapted, in the order in which they run.
   explicit LayerMoments(std::size_t number) : number_(number) {}
 
   /// For one forward pass.
   [[nodiscard]] MomentSink sink() {
     seen_.clear();
-    return {this, [](void* self, const InputMoments& moments) {
+    return {this,
+            [](void* self, const InputMoments& moments) {
               static_cast<LayerMoments*>(self)->take(moments);
+            },
+            [](void* self, const InputValues& values) {
+              static_cast<LayerMoments*>(self)->take(values);
             }};
   }
 
   /// Whether the last forward pass has reached that layer.
   [[nodiscard]] bool exists() const noexcept { return seen_.size() > number_; }
-  [[nodiscard]] double count() const noexcept { return count_; }
+  [[nodiscard]] double count() const noexcept { return quantiles_ ? quantiles_->count() : count_; }
+  /// How often the layer sees the data.
+  [[nodiscard]] int passes() const noexcept { return quantiles_ ? QuantileSearch::passes : 1; }
 
-  /// Combines the moments of all ranks: first the mean, and then the deviations from it, so that
-  /// no large number is subtracted from another.
+  /// At the end of a pass. Combines the moments of all ranks: first the mean, and then the
+  /// deviations from it, so that no large number is subtracted from another.
   void combine(AnyReplica& replica) {
+    if (quantiles_) {
+      replica.collective().all_reduce(quantiles_->counts(), ReduceOp::sum);
+      return quantiles_->finish_pass();
+    }
     std::vector<double> sums(mean_);
     for (double& sum : sums) sum *= count_;
     sums.push_back(count_);
@@ -175,6 +187,11 @@ class LayerMoments {
   /// Sets the layer's variables.
   template <class T>
   void write() const {
+    if (quantiles_) {
+      const std::vector<float> boundaries = quantiles_->boundaries();
+      std::ranges::copy(boundaries, static_cast<T*>(boundaries_variable_));
+      return;
+    }
     for (std::size_t c = 0; c < mean_.size(); ++c) {
       static_cast<T*>(mean_variable_)[c] = static_cast<T>(mean_[c]);
       static_cast<T*>(variance_variable_)[c] = static_cast<T>(squares_[c] / count_);
@@ -182,12 +199,22 @@ class LayerMoments {
   }
 
  private:
-  void take(const InputMoments& batch) {
-    // (A layer that Shared uses several times has the moments of all its inputs.)
-    const auto layer = std::find(seen_.begin(), seen_.end(), batch.mean_variable);
+  /// Whether a layer, known by a variable of its own, is the one. (A layer that Shared uses several
+  /// times sees all its inputs.)
+  bool is_this(const void* variable) {
+    const auto layer = std::find(seen_.begin(), seen_.end(), variable);
     const auto number = static_cast<std::size_t>(layer - seen_.begin());
-    if (layer == seen_.end()) seen_.push_back(batch.mean_variable);
-    if (number != number_) return;
+    if (layer == seen_.end()) seen_.push_back(variable);
+    return number == number_;
+  }
+  void take(const InputValues& batch) {
+    if (!is_this(batch.boundaries_variable)) return;
+    if (!quantiles_) quantiles_.emplace(batch.epsilon, batch.boundaries);
+    boundaries_variable_ = batch.boundaries_variable;
+    quantiles_->take(batch.values);
+  }
+  void take(const InputMoments& batch) {
+    if (!is_this(batch.mean_variable)) return;
     mean_.resize(batch.mean.size());
     squares_.resize(batch.mean.size());
     mean_variable_ = batch.mean_variable;
@@ -208,6 +235,8 @@ class LayerMoments {
   std::vector<double> mean_, squares_;
   void* mean_variable_ = nullptr;
   void* variance_variable_ = nullptr;
+  std::optional<QuantileSearch> quantiles_;  ///< of a Discretization
+  void* boundaries_variable_ = nullptr;
 };
 
 /// What adapt_pass did.
@@ -217,9 +246,10 @@ struct Adapted {
   std::int64_t batches = 0;  ///< of this rank, in the last pass
 };
 
-/// Sets mean and variance of the Normalization layers to those of their input over `data`, for at
-/// most `steps` batches: a pass for each such layer, because the input of a later one depends on
-/// those before it. Ranks may have different numbers of batches. Without data nothing is changed.
+/// Sets mean and variance of the Normalization layers, and the boundaries of the Discretization
+/// layers, to those of their input over `data`, for at most `steps` batches: a pass for each such
+/// layer, or three, because the input of a later one depends on those before it. Ranks may have
+/// different numbers of batches. Without data nothing is changed.
 template <class T>
 Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data,
                    const std::optional<std::int64_t>& steps) {
@@ -228,12 +258,14 @@ Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data,
     LayerMoments moments(done.layers);
     forward_batch(parts, data, false, nullptr, moments.sink());  // (a rank may have no data)
     if (!moments.exists()) return done;
-    data.begin({.seed = parts.variables.seed, .number = 0});
-    for (done.batches = 0; (!steps || done.batches < *steps) && data.next(); ++done.batches)
-      forward_batch(parts, data, true, nullptr, moments.sink());
-    moments.combine(parts.replica);
-    done.had_data = moments.count() > 0;
-    if (!done.had_data) return done;
+    for (int pass = 0; pass < moments.passes(); ++pass) {
+      data.begin({.seed = parts.variables.seed, .number = 0});
+      for (done.batches = 0; (!steps || done.batches < *steps) && data.next(); ++done.batches)
+        forward_batch(parts, data, true, nullptr, moments.sink());
+      moments.combine(parts.replica);
+      done.had_data = moments.count() > 0;
+      if (!done.had_data) return done;
+    }
     moments.template write<T>();
   }
 }

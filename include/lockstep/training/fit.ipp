@@ -476,8 +476,8 @@ void FitRank<T>::agree_on_plan() {
   fit.any_rank_has.complete_state = any[3] > 0;
 }
 
-/// Names the first layer whose mean and variance, which no step changes, are still 0 and 1. (Those
-/// on a device are not looked at.)
+/// Names the first layer whose mean and variance, or boundaries, which no step changes, are still 0
+/// and 1, or 0. (Those on a device are not looked at.)
 template <class T>
 void warn_of_adapt(const Parts<T>& parts) {
   const std::span<const Variable> all = parts.program.layout().state_variables;
@@ -487,13 +487,15 @@ void warn_of_adapt(const Parts<T>& parts) {
            std::ranges::all_of(parts.workspace.state().slices()[i],
                                [value](T element) { return element == value; });
   };
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (is_still(i - 1, "mean", T(0)) && is_still(i, "variance", T(1))) {
-      const std::string name = parts.program.names().state_variables[i];
-      return log_warning(concat({"fit: the layer ", in_quotes(name.substr(0, name.rfind('/'))),
-                                 " has mean 0 and variance 1, and changes nothing: call "
-                                 "model.adapt(data) before fit, or load_weights"}));
-    }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_normal = i > 0 && is_still(i - 1, "mean", T(0)) && is_still(i, "variance", T(1));
+    if (!is_normal && !is_still(i, "bin_boundaries", T(0))) continue;
+    const std::string name = parts.program.names().state_variables[i];
+    return log_warning(concat(
+        {"fit: the layer ", in_quotes(name.substr(0, name.rfind('/'))),
+         is_normal ? " has mean 0 and variance 1, and changes nothing" : " has no boundaries but 0",
+         ": call model.adapt(data) before fit, or load_weights"}));
+  }
 }
 
 /// On the leader.

@@ -171,15 +171,22 @@ using In = ls::Inputs<ls::NamedInput<"left", 6, 5, 1>, ls::NamedInput<"right", 6
                       ls::NamedInput<"age", 2>, ls::NamedInput<"word", 3>>;
 using Tower = ls::Sequential<ls::Conv2D<3, 3, ls::ReLU>, ls::BatchNormalization<>, ls::Flatten,
                              ls::Dense<4, ls::Tanh>>;
+template <ls::CategoryOutput Output>
+using Categories = ls::CategoryEncoding<5, ls::CategoryEncodingOptions{.output_mode = Output}>;
 using Named = ls::Sequential<
     In,
-    ls::Parallel<ls::Concatenate,
-                 ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>, In::Get<"age">,
-                 ls::Sequential<In::Get<"age">, ls::Discretization<ls::Bins{-0.5, 0.0, 0.4}>>,
-                 ls::Frozen<ls::Shared<ls::Average, ls::Dense<3>,
-                                       ls::Sequential<In::Get<"age">, ls::Dense<4>>,
-                                       ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
-                 ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>>,
+    ls::Parallel<
+        ls::Concatenate, ls::Shared<ls::Multiply, Tower, In::Get<"left">, In::Get<"right">>,
+        In::Get<"age">,
+        ls::Sequential<In::Get<"age">, ls::Discretization<ls::Bins{-0.5, 0.0, 0.4}>>,
+        ls::Sequential<In::Get<"age">, ls::Discretization<4>>,
+        ls::Sequential<In::Get<"word">, Categories<ls::CategoryOutput::multi_hot>>,
+        ls::Sequential<In::Get<"word">, Categories<ls::CategoryOutput::count>>,
+        ls::Sequential<In::Get<"word">, Categories<ls::CategoryOutput::one_hot>, ls::Flatten>,
+        ls::Frozen<
+            ls::Shared<ls::Average, ls::Dense<3>, ls::Sequential<In::Get<"age">, ls::Dense<4>>,
+                       ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
+        ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>>,
     ls::Dense<6, ls::ReLU>,
     ls::Outputs<ls::NamedOutput<"same", ls::Dense<1>, ls::Activation<ls::Sigmoid>>,
                 ls::NamedOutput<"price", ls::Dense<3>>>>;

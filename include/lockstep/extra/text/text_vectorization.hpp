@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +13,9 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/tensor.hpp"
+#include "lockstep/extra/text/lookup.hpp"
 #include "lockstep/extra/text/texts.hpp"
+#include "lockstep/extra/text/token_output.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
@@ -29,17 +30,14 @@ enum class TextStandardize : std::uint8_t {
 /// The tokens of a text: what stands between white space (of ASCII), each character of its UTF-8,
 /// or the text as a whole.
 enum class TextSplit : std::uint8_t { whitespace, character, none };
-/// What becomes of the tokens: their numbers in their order, padded with 0 or cut; or, for each
-/// number, whether or how often it occurs.
-enum class TextOutput : std::uint8_t { int_, multi_hot, count };
 
 /// Options of TextVectorization, with Keras's names and defaults.
 struct TextVectorizationOptions {
   std::size_t max_tokens = 0;  ///< numbers that there are, with those of padding and [UNK]
   TextStandardize standardize = TextStandardize::lower_and_strip_punctuation;
   TextSplit split = TextSplit::whitespace;
-  TextOutput output_mode = TextOutput::int_;
-  std::size_t output_sequence_length = 0;  ///< numbers of a text; with int_ only
+  TextOutput output_mode = TextOutput::int_;  ///< not one_hot
+  std::size_t output_sequence_length = 0;     ///< numbers of a text; with int_ only
 };
 
 namespace detail {
@@ -47,12 +45,11 @@ namespace detail {
 /// TextVectorization, but for what its type says. Copies share the vocabulary, which is constant.
 class TextLookup {
  public:
-  explicit TextLookup(const TextVectorizationOptions& options) : options_(options) {}
+  explicit TextLookup(const TextVectorizationOptions& options);
 
   void adapt(EachText texts);
-  void set_vocabulary(std::vector<std::string> vocabulary);
-  [[nodiscard]] std::vector<std::string> get_vocabulary(bool include_special_tokens) const;
-  [[nodiscard]] std::size_t vocabulary_size() const noexcept;
+  [[nodiscard]] LookupTable& table() noexcept { return table_; }
+  [[nodiscard]] const LookupTable& table() const noexcept { return table_; }
   void load(const std::string& path);
   void save(const std::string& path) const;
   void write(std::string_view text, std::span<float> x) const;
@@ -60,16 +57,11 @@ class TextLookup {
   [[nodiscard]] std::string description() const;
 
  private:
-  /// 2 where 0 is padding and 1 is [UNK], 1 where 0 is [UNK].
-  [[nodiscard]] std::size_t special_tokens() const noexcept {
-    return options_.output_mode == TextOutput::int_ ? 2 : 1;
-  }
-  struct Words;
   template <class T>
   void write_numbers(std::string_view text, std::span<T> x) const;
 
   TextVectorizationOptions options_;
-  std::shared_ptr<const Words> words_;  // null without a vocabulary
+  LookupTable table_;
 };
 
 }  // namespace detail
@@ -97,11 +89,13 @@ class TextVectorization {
   static constexpr bool is_int = Options.output_mode == TextOutput::int_;
   static_assert(Options.max_tokens > (is_int ? 2 : 1),
                 "lockstep: TextVectorization needs .max_tokens, which counts padding and [UNK]");
+  static_assert(Options.output_mode != TextOutput::one_hot,
+                "lockstep: the output of TextVectorization is int_, multi_hot, count or tf_idf");
   static_assert(!is_int || Options.output_sequence_length > 0,
                 "lockstep: TextVectorization needs .output_sequence_length, the numbers of a text");
   static_assert(is_int || Options.output_sequence_length == 0,
-                "lockstep: .output_sequence_length belongs to TextOutput::int_: with multi_hot and "
-                "count a text has max_tokens numbers");
+                "lockstep: .output_sequence_length belongs to TextOutput::int_: with the "
+                "others a text has max_tokens numbers");
 
  public:
   static constexpr std::size_t max_tokens = Options.max_tokens;  ///< for Embedding
@@ -126,16 +120,19 @@ class TextVectorization {
   }
 
   /// Takes tokens as they are, the first as the most frequent one, with or without the special ones
-  /// before them. Throws ConfigurationError for none, too many, an empty or a repeated one.
-  void set_vocabulary(std::vector<std::string> vocabulary) {
-    lookup_.set_vocabulary(std::move(vocabulary));
+  /// before them; for tf_idf, with a weight for each. Throws ConfigurationError for none, too many,
+  /// an empty or a repeated one.
+  void set_vocabulary(std::vector<std::string> vocabulary, std::vector<float> idf_weights = {}) {
+    lookup_.table().set_vocabulary(std::move(vocabulary), std::move(idf_weights));
   }
   /// The token of each number: "", "[UNK]", and the others.
   [[nodiscard]] std::vector<std::string> get_vocabulary(bool include_special_tokens = true) const {
-    return lookup_.get_vocabulary(include_special_tokens);
+    return lookup_.table().get_vocabulary(include_special_tokens);
   }
   /// At most max_tokens.
-  [[nodiscard]] std::size_t vocabulary_size() const noexcept { return lookup_.vocabulary_size(); }
+  [[nodiscard]] std::size_t vocabulary_size() const noexcept {
+    return lookup_.table().vocabulary_size();
+  }
 
   /// Writes options and vocabulary as JSON, whole or not at all. Throws DataError for a token that
   /// is no UTF-8, Error when the file cannot be written.

@@ -19,6 +19,7 @@
 #include "lockstep/extra/onnx/graph.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/category_encoding.hpp"
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/conv2d_transpose.hpp"
@@ -117,11 +118,26 @@ struct OnnxOperator<Rescaling<Scale, Offset>> {
 };
 
 void onnx_bins(OnnxGraph& graph, std::span<const double> boundaries);
-template <Bins Boundaries>
-struct OnnxOperator<Discretization<Boundaries>> {
+void onnx_learned_bins(OnnxGraph& graph, std::size_t boundaries);
+template <auto Boundaries, DiscretizationOptions Options>
+struct OnnxOperator<Discretization<Boundaries, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    onnx_bins(graph, Boundaries.value);
+    if constexpr (requires { Boundaries.value; })
+      onnx_bins(graph, Boundaries.value);
+    else
+      onnx_learned_bins(graph, Discretization<Boundaries, Options>::bins - 1);
+  }
+};
+
+void onnx_categories(OnnxGraph& graph, std::size_t categories, CategoryOutput output);
+template <std::size_t NumTokens, CategoryEncodingOptions Options>
+struct OnnxOperator<CategoryEncoding<NumTokens, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    onnx_categories(graph, NumTokens, Options.output_mode);
+    if constexpr (CategoryEncoding<NumTokens, Options>::is_one_hot)
+      graph.reshape(CategoryEncoding<NumTokens, Options>::template Output<In>::extents);
   }
 };
 
@@ -147,6 +163,33 @@ inline void onnx_bins(OnnxGraph& graph, std::span<const double> boundaries) {
         {bin, graph.node("Cast", {graph.node("Less", {graph.value().name, graph.number(boundary)})},
                          {onnx_int("to", onnx::type_float)})});
   graph.value().name = bin;
+}
+
+/// The same of boundaries that are a variable: all at once, along a dimension more.
+inline void onnx_learned_bins(OnnxGraph& graph, std::size_t boundaries) {
+  const std::string last = graph.constant("last", {-1});
+  const std::string is_below = graph.node(
+      "Less",
+      {graph.node("Unsqueeze", {graph.value().name, last}), graph.weight(graph.take(false))});
+  const std::string above = graph.node(
+      "ReduceSum", {graph.node("Cast", {is_below}, {onnx_int("to", onnx::type_float)}), last},
+      {onnx_int("keepdims", 0)});
+  graph.value().name = graph.node("Sub", {graph.number(static_cast<double>(boundaries)), above});
+}
+
+/// A 1 in the place of each category, and their sum over the numbers of a sample, at most 1.
+inline void onnx_categories(OnnxGraph& graph, std::size_t categories, CategoryOutput output) {
+  const std::string ids =
+      graph.node("Cast", {graph.value().name}, {onnx_int("to", onnx::type_int64)});
+  const std::string count = graph.constant("categories", {static_cast<std::int64_t>(categories)});
+  std::string y = graph.node("Cast",
+                             {graph.node("OneHot", {ids, count, graph.constant("off_on", {0, 1})},
+                                         {onnx_int("axis", -1)})},
+                             {onnx_int("to", onnx::type_float)});
+  if (output != CategoryOutput::one_hot)
+    y = graph.node("ReduceSum", {y, graph.constant("axes", {1})}, {onnx_int("keepdims", 0)});
+  if (output == CategoryOutput::multi_hot) y = graph.node("Min", {y, graph.number(1)});
+  graph.value() = {.name = y, .rank = output == CategoryOutput::one_hot ? 2U : 1U};
 }
 
 inline void onnx_batch_normalization(OnnxGraph& graph, std::size_t channels, bool scale,
