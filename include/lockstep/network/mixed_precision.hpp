@@ -323,6 +323,11 @@ struct WithBFloat16<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Opti
                                       typename WithBFloat16<ValueBranch>::Type, Options>,
                        Precision::products>;
 };
+template <class ValueBranch, class KeyBranch>
+struct WithBFloat16<ValueAndKey<ValueBranch, KeyBranch>> {
+  using Type =
+      ValueAndKey<typename WithBFloat16<ValueBranch>::Type, typename WithBFloat16<KeyBranch>::Type>;
+};
 template <class QueryBranch, class ValueBranch, AttentionOptions Options>
 struct WithBFloat16<Attention<QueryBranch, ValueBranch, Options>> {
   using Type = Rounded<Attention<typename WithBFloat16<QueryBranch>::Type,
