@@ -39,7 +39,9 @@
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -290,6 +292,13 @@ TEST_CASE("mixed precision: layers in containers are as they are without") {
                      ls::Recompute<Norm, Head>>;
   ls::OneDeviceStrategy strategy;
   CHECK(trained<Plain>(strategy) == trained<Kept>(strategy));
+  using Timed = ls::Sequential<
+      ls::Input<8>, Table,
+      ls::Residual<
+          ls::Sequential<ls::TimeDistributed<ls::Sequential<Norm, ls::Dense<16, ls::GELU>>>>,
+          ls::Sequential<ls::TimeDistributed<ls::Dense<16>>>>,
+      ls::TimeDistributed<Norm>, Head>;
+  CHECK(trained<Plain>(strategy) == trained<Timed>(strategy));
   using Towers = ls::Sequential<ls::Input<8>, ls::Parallel<ls::Concatenate, ls::Slice<0, 8>>,
                                 ls::Dense<6, ls::ReLU>, Norm, ls::Dense<4>>;
   using Shared = ls::Sequential<
@@ -343,6 +352,11 @@ TEST_CASE("mixed precision: each container goes back from what it keeps, as in f
       ls::Input<8>, Table,
       ls::Parallel<ls::Multiply, ls::Dense<16, ls::ReLU>,
                    ls::Sequential<ls::Dense<8, ls::Tanh>, ls::Dense<16, ls::Sigmoid>>>,
+      ls::Dense<13>>>();
+  check.operator()<ls::Sequential<
+      ls::Input<8>, Table, ls::SpectralNormalization<ls::Dense<16, ls::GELU>>,
+      ls::TimeDistributed<ls::Sequential<ls::Dense<16, ls::Tanh>,
+                                         ls::SpectralNormalization<ls::Dense<16, ls::ReLU>>>>,
       ls::Dense<13>>>();
   using Shared =
       ls::Sequential<ls::Input<8>, Table, ls::Flatten,
@@ -417,6 +431,28 @@ TEST_CASE("mixed precision: activations take half of their memory, and the budge
   check.operator()<ls::Sequential<ls::Input<64>,
                                   ls::TiedHead<ls::Embedding<65, 64>, ls::Repeat<6, Block>, Norm>>>(
       12);
+}
+
+template <class Net>
+std::size_t halved_activations() {
+  return ls::budget<Net>(64, ls::SGD{}).activations -
+         ls::budget<ls::MixedBFloat16::Network<Net>>(64, ls::SGD{}).activations;
+}
+
+TEST_CASE("mixed precision: a wrapped layer's output takes half of its memory, too") {
+  using Dense = ls::Dense<128, ls::ReLU>;
+  using Last = ls::Dense<10>;
+  const std::size_t saved = halved_activations<ls::Sequential<ls::Input<32>, Dense, Last>>();
+  CHECK(saved >= 64 * 128 / 2 * sizeof(float));
+  CHECK(halved_activations<ls::Sequential<ls::Input<32>, ls::Frozen<Dense>, Last>>() == saved);
+  CHECK(
+      halved_activations<ls::Sequential<ls::Input<32>, ls::SpectralNormalization<Dense>, Last>>() ==
+      saved);
+  CHECK(halved_activations<ls::Sequential<ls::Input<32>, ls::Recompute<Dense>, Last>>() == saved);
+  CHECK(halved_activations<ls::Sequential<ls::Input<4, 32>, ls::ToSequence,
+                                          ls::TimeDistributed<Dense>, ls::Flatten, Last>>() ==
+        halved_activations<
+            ls::Sequential<ls::Input<4, 32>, ls::ToSequence, Dense, ls::Flatten, Last>>());
 }
 
 TEST_CASE("mixed precision: the budget knows of rounded copies") {

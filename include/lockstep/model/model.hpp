@@ -251,6 +251,11 @@ struct LoadedWeights {
   bool optimizer_state = false;  ///< that of Keras's file was taken, too
 };
 
+/// Options of set_weights.
+struct SetWeightsOptions {
+  bool by_name = false;  ///< set the variables of these names alone
+};
+
 /// One variable, as get_weights gives it.
 template <class T>
 struct Weight {
@@ -269,6 +274,32 @@ template <class T>
                        .shape = {array.variable->shape().begin(), array.variable->shape().end()},
                        .values = {array.values.begin(), array.values.end()}});
   return weights;
+}
+
+/// For each weight, the number of the array of its name. Throws ConfigurationError for a name that
+/// no array has, or that comes twice.
+template <class T>
+[[nodiscard]] std::vector<std::size_t> find_weights(const std::vector<Weight<T>>& weights,
+                                                    const std::vector<NamedArray<T>>& arrays) {
+  std::vector<std::size_t> found;
+  for (const Weight<T>& weight : weights) {
+    const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray<T>& array) {
+      return array.name == weight.name;
+    });
+    if (at == arrays.end()) {
+      std::string names;
+      for (const NamedArray<T>& array : arrays) names += (names.empty() ? "" : ", ") + array.name;
+      throw ConfigurationError(
+          concat({"set_weights: by_name: the model has no variable ", in_quotes(weight.name),
+                  "; it has ", printable(names, 600)}));
+    }
+    const auto index = static_cast<std::size_t>(at - arrays.begin());
+    if (std::find(found.begin(), found.end(), index) != found.end())
+      throw ConfigurationError(
+          concat({"set_weights: by_name: ", in_quotes(weight.name), " is given twice"}));
+    found.push_back(index);
+  }
+  return found;
 }
 
 /// Throws ConfigurationError when the number of weights or a shape differs from the arrays'.
@@ -323,6 +354,24 @@ class ModelVariables {
     detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
     for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i)
       detail::put_weights(weights, detail::named_arrays_of(trainer(), i));
+  }
+
+  /// The same; with .by_name only the variables that are named, in any order, and the others stay:
+  /// Keras's `layer.set_weights`. Throws ConfigurationError, too, for a name that the model does
+  /// not have, or that comes twice.
+  /// Use: `model.set_weights({{"dense/bias", {2}, {0.5, -0.5}}}, {.by_name = true})`. Keras:
+  /// `layer.set_weights([kernel, bias])`.
+  void set_weights(const std::vector<Weight<T>>& weights, const SetWeightsOptions& options) {
+    if (!options.by_name) return set_weights(weights);
+    detail::check_variables_are_here(trainer(), "set_weights");
+    const auto found = detail::find_weights(weights, detail::named_arrays_of(trainer(), 0));
+    for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i) {
+      const auto all = detail::named_arrays_of(trainer(), i);
+      std::vector<detail::NamedArray<T>> named;
+      for (const std::size_t index : found) named.push_back(all[index]);
+      if (i == 0) detail::check_weights(weights, named);
+      detail::put_weights(weights, named);
+    }
   }
 
   /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in

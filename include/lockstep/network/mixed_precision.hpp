@@ -334,6 +334,11 @@ struct WithHalf<Half, CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Op
                                       typename WithHalf<Half, ValueBranch>::Type, Options>,
                        Precision::products>;
 };
+template <class Half, class ValueBranch, class KeyBranch>
+struct WithHalf<Half, ValueAndKey<ValueBranch, KeyBranch>> {
+  using Type = ValueAndKey<typename WithHalf<Half, ValueBranch>::Type,
+                           typename WithHalf<Half, KeyBranch>::Type>;
+};
 template <class Half, class QueryBranch, class ValueBranch, AttentionOptions Options>
 struct WithHalf<Half, Attention<QueryBranch, ValueBranch, Options>> {
   using Type = Rounded<Half,

@@ -116,9 +116,9 @@ class Predictor {
   static constexpr std::size_t input_size = InputShape::size;    ///< numbers of a sample
   static constexpr std::size_t output_size = OutputShape::size;  ///< numbers of its outputs
 
-  /// With the variables of any file that Model::load_weights reads: of weights, or of a whole
-  /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
-  /// variable that is missing, unknown or of another shape.
+  /// With the variables of any file or folder that Model::load_weights reads: of weights, or of a
+  /// whole training. Throws DataError when it cannot be read or is damaged, ConfigurationError
+  /// naming a variable that is missing, unknown or of another shape.
   explicit Predictor(const std::string& path)
       : inference_(*program_, few,
                    Under::prepared(*program_, {*program_, path, nullptr, loaded_})) {}

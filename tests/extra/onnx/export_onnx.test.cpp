@@ -155,6 +155,8 @@ using MaskedTokens =
                    ls::Attention<ls::Identity, ls::Dense<4>>,
                    ls::Attention<ls::Identity, ls::Dense<4>, concat>,
                    ls::AdditiveAttention<ls::Identity, ls::Dense<4>, causal_sums>,
+                   ls::Attention<ls::Identity, ls::ValueAndKey<ls::Dense<6>, ls::Dense<4>>>,
+                   ls::AdditiveAttention<ls::Dense<3>, ls::ValueAndKey<ls::Identity, ls::Dense<3>>>,
                    ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
 
 constexpr ls::MultiHeadAttentionOptions rotary{
@@ -186,7 +188,13 @@ using Named = ls::Sequential<
         ls::Frozen<
             ls::Shared<ls::Average, ls::Dense<3>, ls::Sequential<In::Get<"age">, ls::Dense<4>>,
                        ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
-        ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>>,
+        ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>,
+        ls::Parallel<ls::Dot<>, ls::Sequential<In::Get<"age">, ls::Dense<4>>,
+                     ls::Sequential<In::Get<"right">, ls::Conv2D<1, 5>, ls::Flatten,
+                                    ls::Slice<0, 2>, ls::Dense<4>>>,
+        ls::Shared<ls::Dot<ls::DotOptions{.normalize = true}>, ls::Dense<5>,
+                   ls::Sequential<In::Get<"age">, ls::Dense<4>>,
+                   ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
     ls::Dense<6, ls::ReLU>,
     ls::Outputs<ls::NamedOutput<"same", ls::Dense<1>, ls::Activation<ls::Sigmoid>>,
                 ls::NamedOutput<"price", ls::Dense<3>>>>;

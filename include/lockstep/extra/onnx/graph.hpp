@@ -387,6 +387,21 @@ class OnnxBranches {
       graph_.value().name = graph_.node(op, {graph_.value().name, outputs_[i].name});
     if (factor != 1) onnx_rescale(graph_, factor, 0);
   }
+  /// The sum of the products of two flat outputs, of length 1 first with `normalize`: see Dot.
+  void dot(bool normalize) {
+    const auto sum_of_products = [&](const std::string& a, const std::string& b) {
+      return graph_.node("ReduceSum", {graph_.node("Mul", {a, b}), graph_.constant("axes", {-1})});
+    };
+    if (normalize)
+      for (OnnxGraph::Value& output : outputs_) {
+        const std::string length = graph_.node("Sqrt", {sum_of_products(output.name, output.name)});
+        output.name =
+            graph_.node("Div", {output.name, graph_.node("Max", {length, graph_.number(1e-7)})});
+      }
+    graph_.set_value(outputs_[0]);
+    graph_.set_mask(merged_mask());
+    graph_.value().name = sum_of_products(outputs_[0].name, outputs_[1].name);
+  }
 
  private:
   /// See merged_mask in network/branches.hpp.
