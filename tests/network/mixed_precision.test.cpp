@@ -23,6 +23,7 @@
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/margins.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/layers/rnn.hpp"
@@ -265,6 +266,41 @@ TEST_CASE("mixed precision: layers in containers are as they are without") {
   weights[1].values = {0x1p-9F};
   model.set_weights(weights);
   CHECK(model.predict(Eigen::MatrixXf::Zero(1, 1))(0, 1) == 1);
+}
+
+TEST_CASE("mixed precision: normalisation, maximum and sum are one layer, with the same bits") {
+  using Image = ls::Input<6, 6, 2>;
+  using Conv = ls::Conv2D<4, 3, ls::Linear, ls::Conv2DOptions{.padding = ls::Padding::same}>;
+  using Normalize = ls::BatchNormalization<>;
+  using Activate = ls::Activation<ls::ReLU>;
+  using Apart = ls::ZeroPadding2D<0>;  // it changes nothing, and no layer does its work
+  using Fused = ls::Sequential<
+      Image, Conv, Normalize, Activate, ls::Residual<Conv, Normalize, Activate, Conv, Normalize>,
+      Activate,
+      ls::Residual<ls::Sequential<Conv, Normalize>, ls::Sequential<Conv, ls::Recompute<Normalize>>>,
+      ls::Flatten, ls::Dense<3>>;
+  using Layers =
+      ls::Sequential<Image, Conv, Normalize, Apart, Activate,
+                     ls::Residual<Conv, Normalize, Apart, Activate, Conv, Normalize, Apart>, Apart,
+                     Activate,
+                     ls::Residual<ls::Sequential<Conv, Normalize, Apart>,
+                                  ls::Sequential<Conv, ls::Recompute<Normalize>, Apart>>,
+                     ls::Flatten, ls::Dense<3>>;
+  const auto variables_of = []<class Net>() {
+    auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1}, loss, ls::SGD{});
+    const auto [x, y] = batch_of(72, 3, false, 21);
+    model.fit(x, y, {.batch_size = 7, .epochs = 3, .verbose = 0, .shuffle = false});
+    std::vector<std::vector<float>> all;
+    for (const auto& weight : model.get_weights()) all.push_back(weight.values);
+    return all;
+  };
+  for_each_bfloat16_instruction_set([&] {
+    CHECK(variables_of.template operator()<Fused>() == variables_of.template operator()<Layers>());
+  });
+  const auto activations = []<class Net>() { return ls::budget<Net>(16, ls::SGD{}).activations; };
+  const auto mixed = activations.template operator()<ls::MixedBFloat16::Network<Fused>>();
+  CHECK(mixed <= 0.55 * static_cast<double>(activations.template operator()<Fused>()));
+  CHECK(mixed < activations.template operator()<ls::MixedBFloat16::Network<Layers>>());
 }
 
 TEST_CASE("mixed precision: each container goes back from what it keeps, as in float") {

@@ -12,6 +12,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/bfloat16.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -20,6 +21,7 @@
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_place.hpp"
+#include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
@@ -94,11 +96,32 @@ struct RoundedFusible<L, P> : L {
   using OutputActivation = typename L::OutputActivation;
   using Preactivation = Rounded<typename L::Preactivation, P>;
 };
+/// A maximum of what is rounded is rounded, so that the bits are those of two layers.
+template <class L>
+  requires requires { typename L::Preactivation; }
+struct RoundedFusible<L, Precision::output> : L {
+  template <class Function>
+    requires has_minimum<Function, float> &&
+                 requires { typename L::template WithActivation<Function>; }
+  using WithActivation = Rounded<typename L::template WithActivation<Function>, Precision::output>;
+  using OutputActivation = typename L::OutputActivation;
+  using Preactivation = Rounded<typename L::Preactivation, Precision::output>;
+};
+template <class Function, class... Layers>
+struct RoundedFusible<ActivatedResidual<Function, Layers...>, Precision::output>
+    : ActivatedResidual<Function, Layers...> {
+  using Preactivation = Rounded<Residual<Layers...>, Precision::output>;
+};
 
 /// L as MixedBFloat16 has it: P says how. (Names, shapes, variables and options are those of L.)
 template <class L, Precision P>
 struct Rounded : RoundedFusible<L, P> {
   using AnnouncesGradients = std::conditional_t<AnnouncingLayer<L>, Rounded, void>;
+  using JoinsSums = std::conditional_t<SummingLayer<L> && P == Precision::output, Rounded, void>;
+  template <class In, class T>
+  static constexpr bool adds_to_dx = false;  // (it would be rounded with the sum)
+  template <class In, class T>
+  static constexpr bool adds_to_dy = false;
 
   template <class In>
   static constexpr const KeptFormat* kept_format =
@@ -122,11 +145,14 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     static_assert(std::is_same_v<T, float>, "lockstep: MixedBFloat16 is for float");
-    with_operands<In>(pass, [&](const ForwardPass<T>& own) {
+    with_operands<In>(pass, [&](ForwardPass<T>& own) {
+      own.addend = nullptr;
+      own.minimum = pass.no_minimum;
       L::template forward<In, T>(own);
       keep_scratch<In>(pass, own);
     });
     if constexpr (P != Precision::float32) round_tensor(pass.y);
+    if (pass.addend != nullptr) add_rounded(pass);
   }
 
   template <class In, class T>
@@ -237,6 +263,18 @@ struct Rounded : RoundedFusible<L, P> {
       x = {to, input.samples(), input.features(), input.stride()};
     }
   };
+
+  /// y = max(y + addend, minimum), rounded, as a container does with outputs that it keeps.
+  static void add_rounded(const ForwardPass<float>& pass) {
+    kernels::sweep(
+        elements_of(pass.y),
+        [least = pass.minimum](auto& y, const auto& addend) LOCKSTEP_KERNEL_LAMBDA {
+          using V = std::remove_cvref_t<decltype(y)>;
+          y = max(addend + y, V(least));
+        },
+        pass.y.data(), pass.addend);
+    round_tensor(pass.y);
+  }
 
   /// Calls f with the pass as L is given it.
   template <class In, class Pass, class F>
