@@ -27,7 +27,7 @@ TEST_CASE(
   CHECK(lsd::kept_elements(layers, 5) == 6 * 16);
   CHECK(lsd::gradient_elements(layers, 5) == 6 * 16);
   CHECK(lsd::container_scratch(layers, 5) == 6 * 16 + 10);
-  CHECK(lsd::container_temporary(layers, 5) == 2 * 6 * 16 + 40);
+  CHECK(lsd::container_temporary(layers, 5) == 6 * 16 + 40);
 }
 
 TEST_CASE("TensorSize: the tokens of a batch are padded once") {

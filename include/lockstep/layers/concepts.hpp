@@ -148,6 +148,11 @@ concept AnnouncingLayer = requires { requires std::is_same_v<typename L::Announc
 template <class L>
 concept SummingLayer = requires { requires std::is_same_v<typename L::JoinsSums, L>; };
 
+/// A layer whose backward does not read y, so that a policy that keeps y in 16 bits need not unpack
+/// it. `L::IgnoresOutput` is L itself. (A type, for the reason that AnnouncesGradients is one.)
+template <class L>
+concept OutputIgnoringLayer = requires { requires std::is_same_v<typename L::IgnoresOutput, L>; };
+
 /// A layer that a model can fuse with its neighbours: with an Activation after it (1 to 3), and in
 /// backward with the activation of the layer before it (4). Names, summary and saved state stay
 /// those of the separate layers.

@@ -95,7 +95,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
-                                 pass.temporary, false);
+                                 pass.temporary, BranchUse::forward);
     const std::size_t samples = samples_of<In>(pass.x);
     const T* masks[2];
     for (std::size_t b = 0; b < 2; ++b)
@@ -119,7 +119,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
-                                 pass.temporary, false);
+                                 pass.temporary, BranchUse::forward);
     const std::size_t samples = samples_of<In>(pass.x);
     const TensorView<T> gradients[2] = {
         tensor_size<Queries<In>>.view(pass.temporary.data(), samples),

@@ -117,6 +117,8 @@ struct RoundedFusible<ActivatedResidual<Function, Layers...>, Precision::output>
 template <class L, Precision P>
 struct Rounded : RoundedFusible<L, P> {
   using AnnouncesGradients = std::conditional_t<AnnouncingLayer<L>, Rounded, void>;
+  template <class In>
+  static constexpr bool backward_ignores_y = !backward_reads_y<L, In>();
   using JoinsSums = std::conditional_t<SummingLayer<L> && P == Precision::output, Rounded, void>;
   template <class In, class T>
   static constexpr bool adds_to_dx = false;  // (it would be rounded with the sum)
