@@ -419,6 +419,20 @@ TEST_CASE("mixed precision: the budget knows of rounded copies") {
   CHECK(mixed_wide.workspace <= wide.workspace + sizeof(float) * (copies + unpacked));
 }
 
+TEST_CASE("mixed precision: derivatives of an activation are packed as they are computed") {
+  using Policy = ls::MixedBFloat16;
+  using Net = ls::Sequential<ls::Input<8, 8, 4>, ls::Conv2D<16, 3, ls::GELU>, ls::Flatten,
+                             ls::Dense<64, ls::SiLU>, ls::Dense<4>>;
+  constexpr std::size_t samples = 16, outputs = (6 * 6 * 16 + 64) * samples;
+  constexpr auto in_float = ls::budget<Net>(samples, ls::SGD{}),
+                 mixed = ls::budget<Policy::Network<Net>>(samples, ls::SGD{});
+  CHECK(in_float.activations == 2 * outputs * sizeof(float));
+  CHECK(mixed.activations == in_float.activations / 2);
+  using Kept = ls::Sequential<ls::Input<8>, ls::Float32<ls::Dense<64, ls::SiLU>>, ls::Dense<4>>;
+  constexpr auto kept = ls::budget<Policy::Network<Kept>>(samples, ls::SGD{});
+  CHECK(kept.activations == 2 * 64 * samples * sizeof(float));
+}
+
 TEST_CASE("mixed precision: a Dense and an Activation are one layer") {
   using Apart = ls::Sequential<ls::Input<20>, ls::Dense<32>, ls::Activation<ls::ReLU>,
                                ls::Dense<16>, ls::Activation<ls::Tanh>, ls::Dense<4>>;
@@ -447,6 +461,24 @@ TEST_CASE("mixed precision: threads, workers and repeated runs give equal bits")
       worst = std::max<double>(worst, std::abs(of_one[i] - of_threads[i]));
     CHECK(worst < 1e-2);
   });
+}
+
+TEST_CASE("mixed precision: the instruction and its emulation have the same bits") {
+  using Wide = ls::Sequential<ls::Input<8>, ls::Embedding<13, 16>, ls::Dense<40, ls::GELU>,
+                              ls::Dense<70, ls::ReLU>, ls::Float32<ls::Dense<24, ls::GELU>>,
+                              ls::Dense<9, ls::Tanh>, ls::Dense<13>>;
+  std::vector<float> of_gpt, of_wide;
+  lockstep_test::detail::for_each_of(
+      {ls::InstructionSet::avx512, ls::InstructionSet::avx512_bf16}, [&] {
+        ls::OneDeviceStrategy strategy;
+        const std::vector<float> gpt = trained(strategy), wide = trained<Wide>(strategy);
+        if (of_gpt.empty()) {
+          of_gpt = gpt;
+          of_wide = wide;
+        }
+        CHECK(gpt == of_gpt);
+        CHECK(wide == of_wide);
+      });
 }
 
 TEST_CASE("mixed precision: files are those of float, and fit both") {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/product.hpp"
 
 // A bfloat16 is the upper half of a float (core/half.hpp). Arrays stay float here; what is rounded
@@ -30,31 +32,37 @@ void multiply_bfloat16(const Target<float>& target, const float* a, const float*
                        std::size_t inner, const Steps& steps, const Onto<float>& onto,
                        Finish<float> finish);
 
-/// While it lives, multiply_blocks and multiply_parts of float on this thread take their operands
-/// rounded.
-class BFloat16Products {
+/// The gradients of a dense layer, where the instruction has its operands packed as they are
+/// transposed; null: where there is none, which gives the same bits.
+[[nodiscard]] const DenseGradients<float>* bfloat16_dense_gradients();
+
+/// While it lives, multiply_blocks, multiply_parts and the gradients of dense layers of float on
+/// this thread do what they are given; nothing: what they do by themselves.
+class ProductsInstead {
  public:
-  BFloat16Products() noexcept : before_(product_instead<float>) {
-    product_instead<float> = multiply_bfloat16;
+  ProductsInstead(ProductFunction<float> products, const DenseGradients<float>* gradients) noexcept
+      : products_(std::exchange(product_instead<float>, products)),
+        gradients_(std::exchange(dense_gradients_instead<float>, gradients)) {}
+  ~ProductsInstead() {
+    product_instead<float> = products_;
+    dense_gradients_instead<float> = gradients_;
   }
-  ~BFloat16Products() { product_instead<float> = before_; }
-  BFloat16Products(const BFloat16Products&) = delete;
-  BFloat16Products& operator=(const BFloat16Products&) = delete;
+  ProductsInstead(const ProductsInstead&) = delete;
+  ProductsInstead& operator=(const ProductsInstead&) = delete;
 
  private:
-  ProductFunction<float> before_;
+  ProductFunction<float> products_;
+  const DenseGradients<float>* gradients_;
+};
+
+/// While it lives, they take their operands rounded.
+struct BFloat16Products : ProductsInstead {
+  BFloat16Products() : ProductsInstead(multiply_bfloat16, bfloat16_dense_gradients()) {}
 };
 
 /// While it lives, they do not, whatever is around it.
-class Float32Products {
- public:
-  Float32Products() noexcept : before_(product_instead<float>) { product_instead<float> = nullptr; }
-  ~Float32Products() { product_instead<float> = before_; }
-  Float32Products(const Float32Products&) = delete;
-  Float32Products& operator=(const Float32Products&) = delete;
-
- private:
-  ProductFunction<float> before_;
+struct Float32Products : ProductsInstead {
+  Float32Products() noexcept : ProductsInstead(nullptr, nullptr) {}
 };
 
 }}}  // namespace lockstep::kernels

@@ -81,6 +81,56 @@ constexpr std::size_t packed_scratch(std::size_t size) {
     return 0;
 }
 
+/// Whether L keeps nothing but the derivatives of an activation, which then are packed piece by
+/// piece, as long as they are in the first-level cache.
+template <class L, class In>
+inline constexpr bool packs_slopes = false;
+template <FusibleLayer L, class In>
+  requires(!SequenceLayer<L> && keeps_slope<typename L::OutputActivation> &&
+           requires { L::template scratch<In>(std::size_t{}); })
+inline constexpr bool packs_slopes<L, In> = [] {
+  if constexpr (requires { L::Preactivation::template scratch<In>(std::size_t{}); })
+    return L::Preactivation::template scratch<In>(batch_multiple) == 0;
+  else
+    return true;
+}();
+/// L, or its Preactivation.
+template <class L, bool IsPreactivation>
+struct Preactivated {
+  using Type = L;
+};
+template <class L>
+struct Preactivated<L, true> {
+  using Type = typename L::Preactivation;
+};
+
+/// Calls f(first, count, room) for pieces of n elements.
+template <class F>
+void for_each_piece(std::size_t n, const F& f) {
+  alignas(cache_line) float room[2048];
+  for (std::size_t first = 0; first < n; first += std::size(room))
+    f(first, std::min(std::size(room), n - first), static_cast<float*>(room));
+}
+/// y = A(y), rounded; its derivatives are packed.
+template <class A>
+void activate_packed(const TensorView<float>& y, float* slopes) {
+  for_each_piece(elements_of(y), [&](std::size_t first, std::size_t count, float* room) {
+    float* const values = y.data() + first;
+    activate<A, float>(count, values, values, room);
+    kernels::round_to_bfloat16(count, values, values);
+    kernels::pack_bfloat16(count, room, slopes + first / 2);
+  });
+}
+/// dy times these.
+template <class A>
+void multiply_packed(const TensorView<float>& dy, const float* slopes) {
+  for_each_piece(elements_of(dy), [&](std::size_t first, std::size_t count, float* room) {
+    float* const gradients = dy.data() + first;
+    kernels::unpack_bfloat16(count, slopes + first / 2, room);
+    activation_gradient<A, float>(count, gradients, nullptr, room, gradients);
+  });
+}
+
 template <class L, Precision P>
 struct Rounded;
 
@@ -133,14 +183,15 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In>
     requires requires { L::template scratch<In>(std::size_t{}); }
   static constexpr std::size_t scratch(std::size_t size) {
+    if constexpr (packs<In>) return halved(outputs<In>(size));
     return halved(packed_elements<In>(size)) + rest<In>(size);
   }
   /// What L needs, what is rounded for L, and its scratch where that is packed.
   template <class In>
   static constexpr std::size_t temporary(std::size_t size) {
     std::size_t elements = copied<In>(rows<In>(size)) + unpacked_scratch<In>(size);
-    if constexpr (requires { L::template temporary<In>(size); })
-      elements += padded_batch(L::template temporary<In>(size));
+    if constexpr (requires { Linear<In>::template temporary<In>(size); })
+      elements += padded_batch(Linear<In>::template temporary<In>(size));
     return elements;
   }
 
@@ -150,29 +201,34 @@ struct Rounded : RoundedFusible<L, P> {
     with_operands<In>(pass, [&](ForwardPass<T>& own) {
       own.addend = nullptr;
       own.minimum = pass.no_minimum;
-      L::template forward<In, T>(own);
+      Linear<In>::template forward<In, T>(own);
       keep_scratch<In>(pass, own);
     });
-    if constexpr (P != Precision::float32) round_tensor(pass.y);
+    if constexpr (packs<In>)
+      activate_packed<typename L::OutputActivation>(pass.y, pass.scratch.data());
+    else if constexpr (P != Precision::float32)
+      round_tensor(pass.y);
     if (pass.addend != nullptr) add_rounded(pass);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward<In, T>(own); });
+    run<In>(pass, [](const BackwardPass<T>& own) { Linear<In>::template backward<In, T>(own); });
     if (!pass.dx.empty()) round_tensor(pass.dx);
   }
 
   template <class In, class T>
     requires requires(const BackwardPass<T>& pass) { L::template backward_weights<In, T>(pass); }
   static void backward_weights(const BackwardPass<T>& pass) {
-    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward_weights<In, T>(own); });
+    run<In>(pass,
+            [](const BackwardPass<T>& own) { Linear<In>::template backward_weights<In, T>(own); });
   }
 
   template <class In, class T>
     requires requires(const BackwardPass<T>& pass) { L::template backward_input<In, T>(pass); }
   static void backward_input(const BackwardPass<T>& pass) {
-    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward_input<In, T>(own); });
+    run<In>(pass,
+            [](const BackwardPass<T>& own) { Linear<In>::template backward_input<In, T>(own); });
     round_tensor(pass.dx);
   }
 
@@ -183,6 +239,16 @@ struct Rounded : RoundedFusible<L, P> {
  private:
   using Scope = std::conditional_t<P == Precision::products || P == Precision::operands,
                                    kernels::BFloat16Products, kernels::Float32Products>;
+
+  template <class In>
+  static constexpr bool packs = P != Precision::float32 && packs_slopes<L, In>;
+  /// What computes: L, or without the activation whose derivatives are packed.
+  template <class In>
+  using Linear = typename Preactivated<L, packs<In>>::Type;
+  template <class In>
+  static constexpr std::size_t outputs(std::size_t stride) {
+    return L::template Output<In>::size * stride;
+  }
 
   template <class In>
   static constexpr bool copies_operands =
@@ -215,7 +281,7 @@ struct Rounded : RoundedFusible<L, P> {
   }
   template <class In>
   static constexpr std::size_t unpacked_scratch(std::size_t size) {
-    if constexpr (requires { L::template scratch<In>(size); })
+    if constexpr (!packs<In> && requires { L::template scratch<In>(size); })
       return packed_elements<In>(size) == 0 ? 0 : padded_batch(L::template scratch<In>(size));
     else
       return 0;
@@ -232,7 +298,7 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In, class Pass>
   static void take_scratch(const Pass& pass, Pass& own) {
     const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
-    if (packed == 0) return;
+    if (packed == 0 || packs<In>) return;
     own.scratch = own.temporary.first(unpacked_scratch<In>(size));
     own.temporary = own.temporary.subspan(own.scratch.size());
     if constexpr (std::is_same_v<Pass, BackwardPass<float>>) {
@@ -244,7 +310,7 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In>
   static void keep_scratch(const ForwardPass<float>& pass, const ForwardPass<float>& own) {
     const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
-    if (packed == 0) return;
+    if (packed == 0 || packs<In>) return;
     kernels::pack_bfloat16(packed, own.scratch.data(), pass.scratch.data());
     std::copy_n(own.scratch.data() + packed, rest<In>(size), pass.scratch.data() + halved(packed));
   }
@@ -296,6 +362,8 @@ struct Rounded : RoundedFusible<L, P> {
   template <class In, class F>
   static void run(const BackwardPass<float>& pass, const F& f) {
     if constexpr (copies_operands<In>) round_tensor(pass.dy);
+    if constexpr (packs<In>)
+      multiply_packed<typename L::OutputActivation>(pass.dy, pass.scratch.data());
     with_operands<In>(pass, f);
   }
 };
