@@ -313,3 +313,62 @@ TEST_CASE("bfloat16 products: in a scope, products of float are these") {
   }
   CHECK(multiply() == exact);
 }
+
+TEST_CASE("bfloat16: gradients of a dense layer have the same bits on all levels") {
+  struct Case {
+    kernels::DenseSize size;
+    bool has_bias, is_maximum;
+  };
+  constexpr Case cases[] = {{{3, 1, 16}, true, false},   {{7, 65, 48}, false, true},
+                            {{20, 48, 272}, true, true}, {{577, 16, 256}, false, false},
+                            {{5, 130, 528}, true, true}, {{4, 64, 0}, true, false}};
+  for (const Case& c : cases) {
+    const kernels::DenseSize& size = c.size;
+    CAPTURE(size.inputs);
+    CAPTURE(size.units);
+    CAPTURE(size.stride);
+    std::mt19937 random(3);
+    const auto x = random_array<float>(size.inputs * size.stride, random),
+               y = random_array<float>(size.units * size.stride, random),
+               dy = random_array<float>(size.units * size.stride, random);
+    std::vector<float> first;
+    lockstep_test::for_each_bfloat16_instruction_set([&] {
+      const kernels::BFloat16Products scope;
+      std::vector<float> weights(size.inputs * size.units, 7), bias(size.units, 7),
+          masked(dy.size() + 1, 7), scratch(kernels::dense_scratch(size.units, size.stride));
+      kernels::Delta<float> delta{dy.data(), c.is_maximum ? y.data() : dy.data()};
+      if (c.is_maximum) {
+        delta.minimum = 0;
+        delta.masked = masked.data();
+      }
+      kernels::dense_bias_gradient<float>(size, delta, c.has_bias ? bias.data() : nullptr,
+                                          scratch.data());
+      kernels::dense_weight_gradient<float>(size, x.data(), scratch.data(), weights.data());
+      const auto gradient = [&](std::size_t u, std::size_t b) {
+        return is_maximum && y[u * size.stride + b] <= 0 ? 0.0F : dy[u * size.stride + b];
+      };
+      double worst = 0;
+      for (std::size_t u = 0; u < size.units; ++u) {
+        double sum = 0;
+        for (std::size_t b = 0; b < size.stride; ++b) {
+          sum += static_cast<double>(gradient(u, b));
+          if (c.is_maximum) worst += masked[u * size.stride + b] != gradient(u, b);
+        }
+        if (has_bias) worst = std::max(worst, std::abs(sum - static_cast<double>(bias[u])));
+        for (std::size_t i = 0; i < size.inputs; ++i) {
+          sum = 0;
+          for (std::size_t b = 0; b < size.stride; ++b)
+            sum += static_cast<double>(rounded(x[i * size.stride + b])) *
+                   static_cast<double>(rounded(gradient(u, b)));
+          worst = std::max(worst, std::abs(sum - static_cast<double>(weights[i * size.units + u])));
+        }
+      }
+      CHECK(worst < 1e-3);
+      CHECK(masked.back() == 7);
+      CHECK((has_bias || size.units == 0 || bias[0] == 7));
+      weights.insert(weights.end(), bias.begin(), bias.end());
+      if (first.empty()) first = weights;
+      CHECK(weights == first);
+    });
+  }
+}

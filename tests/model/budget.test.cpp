@@ -279,8 +279,8 @@ TEST_SUITE("budget") {
           "variables that are not trained               0.0 MiB\n"
           "batch                                        0.0 MiB\n"
           "activations                                  1.3 MiB\n"
-          "workspace of the layers                      2.7 MiB\n"
-          "memory                                      46.3 MiB\n"
+          "workspace of the layers                      1.4 MiB\n"
+          "memory                                      45.0 MiB\n"
           "products of a step                         278.4 MFLOP\n"
           "sent in a step                              16.1 MiB\n");
     std::ostringstream other;

@@ -34,7 +34,7 @@ TEST_CASE("branches: each output that is kept has an array, and the scratch foll
   std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
                                         ls::TensorView<const float>(y.data(), 5, 3, 16), memory, {},
-                                        false);
+                                        lsd::BranchUse::forward);
   CHECK(arrays.outputs[0].data() == x.data());
   CHECK(arrays.outputs[1].data() == memory.data());
   CHECK(arrays.outputs[2].data() == memory.data() + 3 * 16);
@@ -50,7 +50,7 @@ TEST_CASE("branches: one that writes the sum has the container's output for its 
   std::vector<float> x(4 * 16), y(3 * 16), memory(lsd::branches_scratch(all, 5));
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
                                         ls::TensorView<const float>(y.data(), 5, 3, 16), memory, {},
-                                        false);
+                                        lsd::BranchUse::forward);
   CHECK(arrays.outputs[1].data() == memory.data());
   CHECK(arrays.outputs[2].data() == y.data());
   CHECK(arrays.scratch[1].data() == memory.data() + 3 * 16);
@@ -69,10 +69,29 @@ TEST_CASE("branches: an output that is kept in half the memory is whole in tempo
   memory[0] = 7;
   const lsd::BranchArrays<float> arrays(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
                                         ls::TensorView<const float>(y.data(), 5, 3, 16), memory,
-                                        temporary, true);
+                                        temporary, lsd::BranchUse::backward);
   CHECK(arrays.packed[1] == memory.data());
   CHECK(arrays.outputs[1].data() == temporary.data() + 8 * 16);
   CHECK(arrays.outputs[1].data()[3 * 16 - 1] == 7);
   CHECK(arrays.packed[2] == nullptr);
   CHECK(arrays.outputs[2].data() == memory.data() + 2 * 16);
+  // Forward, and a look at all outputs, have it where backward has gradients.
+  const auto in = [&](lsd::BranchUse use) {
+    return lsd::BranchArrays<float>(all, ls::TensorView<const float>(x.data(), 5, 4, 16),
+                                    ls::TensorView<const float>(y.data(), 5, 3, 16), memory,
+                                    temporary, use)
+        .outputs[1]
+        .data();
+  };
+  CHECK(in(lsd::BranchUse::forward) == temporary.data());
+  CHECK(temporary[3 * 16 - 1] == 0);
+  CHECK(in(lsd::BranchUse::visit) == temporary.data());
+  CHECK(temporary[3 * 16 - 1] == 7);
+  // Backward need not have it, nor a second gradient of x where one branch alone computes.
+  all[1].reads_output = false;
+  CHECK(lsd::first_branch_temporary(all, 5) == (4 + 4) * 16);
+  all[2].computes = false;
+  CHECK(lsd::first_branch_temporary(all, 5) == 4 * 16);
+  all[1].place.throws_gradient = true;
+  CHECK(lsd::first_branch_temporary(all, 5) == (4 + 4) * 16);
 }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace lsd = lockstep::detail;
@@ -27,7 +28,33 @@ TEST_CASE(
   CHECK(lsd::kept_elements(layers, 5) == 6 * 16);
   CHECK(lsd::gradient_elements(layers, 5) == 6 * 16);
   CHECK(lsd::container_scratch(layers, 5) == 6 * 16 + 10);
-  CHECK(lsd::container_temporary(layers, 5) == 2 * 6 * 16 + 40);
+  CHECK(lsd::container_temporary(layers, 5) == 6 * 16 + 40);
+}
+
+TEST_CASE("LayerPlace: outputs that are packed lie in turn, and forward's where gradients do") {
+  constexpr lsd::KeptFormat format{};
+  // 4 -> 6 -> 3 -> 5 features; 5 samples are padded to 16.
+  std::array<lsd::LayerPlace, 3> layers{
+      lsd::LayerPlace{
+          .input = {.features = 4}, .output = {.features = 6}, .kept = &format, .reads_y = false},
+      lsd::LayerPlace{
+          .input = {.features = 6}, .output = {.features = 3}, .kept = &format, .reads_y = false},
+      lsd::LayerPlace{.input = {.features = 3}, .output = {.features = 5}, .kept = &format}};
+  CHECK(lsd::kept_elements(layers, 5) == 3 * 16 + 32);
+  CHECK(lsd::gradient_elements(layers, 5) == (6 + 3) * 16);
+  CHECK(lsd::unpacked_elements(layers, 5, true) == (6 + 3) * 16);
+  CHECK(lsd::unpacked_elements(layers, 5, false) == 6 * 16);
+  CHECK(lsd::first_temporary(layers, 5) == (6 + 3 + 6) * 16);
+  layers[1].reads_y = true;
+  CHECK(lsd::unpacked_elements(layers, 5, false) == (6 + 3) * 16);
+  layers[0].throws_gradient = true;
+  CHECK(lsd::gradient_elements(layers, 5) == (4 + 6) * 16);
+  CHECK(lsd::gradient_elements(std::span(layers).subspan(2), 5) == 0);
+  CHECK(lsd::first_temporary(std::span(layers).subspan(1, 2), 5) == (3 + 3) * 16);
+  float memory[10];
+  const lsd::InTurn<float> places{memory, 10};
+  CHECK(places.at(4, 3) == memory);
+  CHECK(places.at(5, 3) == memory + 7);
 }
 
 TEST_CASE("TensorSize: the tokens of a batch are padded once") {

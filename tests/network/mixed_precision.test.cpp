@@ -23,6 +23,7 @@
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/margins.hpp"
 #include "lockstep/layers/pooling.hpp"
 #include "lockstep/layers/reshaping.hpp"
 #include "lockstep/layers/rnn.hpp"
@@ -317,6 +318,41 @@ TEST_CASE("mixed precision: layers in containers are as they are without") {
   CHECK(model.predict(Eigen::MatrixXf::Zero(1, 1))(0, 1) == 1);
 }
 
+TEST_CASE("mixed precision: normalisation, maximum and sum are one layer, with the same bits") {
+  using Image = ls::Input<6, 6, 2>;
+  using Conv = ls::Conv2D<4, 3, ls::Linear, ls::Conv2DOptions{.padding = ls::Padding::same}>;
+  using Normalize = ls::BatchNormalization<>;
+  using Activate = ls::Activation<ls::ReLU>;
+  using Apart = ls::ZeroPadding2D<0>;  // it changes nothing, and no layer does its work
+  using Fused = ls::Sequential<
+      Image, Conv, Normalize, Activate, ls::Residual<Conv, Normalize, Activate, Conv, Normalize>,
+      Activate,
+      ls::Residual<ls::Sequential<Conv, Normalize>, ls::Sequential<Conv, ls::Recompute<Normalize>>>,
+      ls::Flatten, ls::Dense<3>>;
+  using Layers =
+      ls::Sequential<Image, Conv, Normalize, Apart, Activate,
+                     ls::Residual<Conv, Normalize, Apart, Activate, Conv, Normalize, Apart>, Apart,
+                     Activate,
+                     ls::Residual<ls::Sequential<Conv, Normalize, Apart>,
+                                  ls::Sequential<Conv, ls::Recompute<Normalize>, Apart>>,
+                     ls::Flatten, ls::Dense<3>>;
+  const auto variables_of = []<class Net>() {
+    auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1}, loss, ls::SGD{});
+    const auto [x, y] = batch_of(72, 3, false, 21);
+    model.fit(x, y, {.batch_size = 7, .epochs = 3, .verbose = 0, .shuffle = false});
+    std::vector<std::vector<float>> all;
+    for (const auto& weight : model.get_weights()) all.push_back(weight.values);
+    return all;
+  };
+  for_each_bfloat16_instruction_set([&] {
+    CHECK(variables_of.template operator()<Fused>() == variables_of.template operator()<Layers>());
+  });
+  const auto activations = []<class Net>() { return ls::budget<Net>(16, ls::SGD{}).activations; };
+  const auto mixed = activations.template operator()<ls::MixedBFloat16::Network<Fused>>();
+  CHECK(mixed <= 0.55 * static_cast<double>(activations.template operator()<Fused>()));
+  CHECK(mixed < activations.template operator()<ls::MixedBFloat16::Network<Layers>>());
+}
+
 TEST_CASE("mixed precision: each container goes back from what it keeps, as in float") {
   using Table = ls::Embedding<13, 16>;
   using Tower = ls::Sequential<Norm, ls::Dense<16, ls::ReLU>, ls::Dense<8, ls::Tanh>>;
@@ -466,6 +502,20 @@ TEST_CASE("mixed precision: the budget knows of rounded copies") {
   CHECK(mixed_wide.workspace <= wide.workspace + sizeof(float) * (copies + unpacked));
 }
 
+TEST_CASE("mixed precision: derivatives of an activation are packed as they are computed") {
+  using Policy = ls::MixedBFloat16;
+  using Net = ls::Sequential<ls::Input<8, 8, 4>, ls::Conv2D<16, 3, ls::GELU>, ls::Flatten,
+                             ls::Dense<64, ls::SiLU>, ls::Dense<4>>;
+  constexpr std::size_t samples = 16, outputs = (6 * 6 * 16 + 64) * samples;
+  constexpr auto in_float = ls::budget<Net>(samples, ls::SGD{}),
+                 mixed = ls::budget<Policy::Network<Net>>(samples, ls::SGD{});
+  CHECK(in_float.activations == 2 * outputs * sizeof(float));
+  CHECK(mixed.activations == in_float.activations / 2);
+  using Kept = ls::Sequential<ls::Input<8>, ls::Float32<ls::Dense<64, ls::SiLU>>, ls::Dense<4>>;
+  constexpr auto kept = ls::budget<Policy::Network<Kept>>(samples, ls::SGD{});
+  CHECK(kept.activations == 2 * 64 * samples * sizeof(float));
+}
+
 TEST_CASE("mixed precision: a Dense and an Activation are one layer") {
   using Apart = ls::Sequential<ls::Input<20>, ls::Dense<32>, ls::Activation<ls::ReLU>,
                                ls::Dense<16>, ls::Activation<ls::Tanh>, ls::Dense<4>>;
@@ -494,6 +544,24 @@ TEST_CASE("mixed precision: threads, workers and repeated runs give equal bits")
       worst = std::max<double>(worst, std::abs(of_one[i] - of_threads[i]));
     CHECK(worst < 1e-2);
   });
+}
+
+TEST_CASE("mixed precision: the instruction and its emulation have the same bits") {
+  using Wide = ls::Sequential<ls::Input<8>, ls::Embedding<13, 16>, ls::Dense<40, ls::GELU>,
+                              ls::Dense<70, ls::ReLU>, ls::Float32<ls::Dense<24, ls::GELU>>,
+                              ls::Dense<9, ls::Tanh>, ls::Dense<13>>;
+  std::vector<float> of_gpt, of_wide;
+  lockstep_test::detail::for_each_of(
+      {ls::InstructionSet::avx512, ls::InstructionSet::avx512_bf16}, [&] {
+        ls::OneDeviceStrategy strategy;
+        const std::vector<float> gpt = trained(strategy), wide = trained<Wide>(strategy);
+        if (of_gpt.empty()) {
+          of_gpt = gpt;
+          of_wide = wide;
+        }
+        CHECK(gpt == of_gpt);
+        CHECK(wide == of_wide);
+      });
 }
 
 TEST_CASE("mixed precision: files are those of float, and fit both") {

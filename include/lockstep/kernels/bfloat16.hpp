@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/product.hpp"
 
 // A bfloat16 is the upper half of a float (core/half.hpp). Arrays stay float here; what is rounded
@@ -41,24 +43,40 @@ void multiply_float16(const Target<float>& target, const float* a, const float* 
                       std::size_t inner, const Steps& steps, const Onto<float>& onto,
                       Finish<float> finish);
 
-/// While it lives, multiply_blocks and multiply_parts of float on this thread are this function.
-template <ProductFunction<float> Function>
-class ProductsBy {
+/// The gradients of a dense layer, where the instruction has its operands packed as they are
+/// transposed; null: where there is none, which gives the same bits.
+[[nodiscard]] const DenseGradients<float>* bfloat16_dense_gradients();
+
+/// While it lives, multiply_blocks, multiply_parts and the gradients of dense layers of float on
+/// this thread do what they are given; nothing: what they do by themselves.
+class ProductsInstead {
  public:
-  ProductsBy() noexcept : before_(product_instead<float>) { product_instead<float> = Function; }
-  ~ProductsBy() { product_instead<float> = before_; }
-  ProductsBy(const ProductsBy&) = delete;
-  ProductsBy& operator=(const ProductsBy&) = delete;
+  ProductsInstead(ProductFunction<float> products, const DenseGradients<float>* gradients) noexcept
+      : products_(std::exchange(product_instead<float>, products)),
+        gradients_(std::exchange(dense_gradients_instead<float>, gradients)) {}
+  ~ProductsInstead() {
+    product_instead<float> = products_;
+    dense_gradients_instead<float> = gradients_;
+  }
+  ProductsInstead(const ProductsInstead&) = delete;
+  ProductsInstead& operator=(const ProductsInstead&) = delete;
 
  private:
-  ProductFunction<float> before_;
+  ProductFunction<float> products_;
+  const DenseGradients<float>* gradients_;
 };
 
 /// They take their operands rounded.
-using BFloat16Products = ProductsBy<multiply_bfloat16>;
-using Float16Products = ProductsBy<multiply_float16>;
+struct BFloat16Products : ProductsInstead {
+  BFloat16Products() : ProductsInstead(multiply_bfloat16, bfloat16_dense_gradients()) {}
+};
+struct Float16Products : ProductsInstead {
+  Float16Products() noexcept : ProductsInstead(multiply_float16, nullptr) {}
+};
 /// They do not, whatever is around it.
-using Float32Products = ProductsBy<nullptr>;
+struct Float32Products : ProductsInstead {
+  Float32Products() noexcept : ProductsInstead(nullptr, nullptr) {}
+};
 
 }}}  // namespace lockstep::kernels
 

@@ -15,9 +15,11 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/kernels/bfloat16.hpp"
+#include "lockstep/kernels/dense.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/product_layout.hpp"
+#include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
@@ -286,15 +288,17 @@ LOCKSTEP_VECTOR_WIDTH(512) void multiply_all_pairs(const PairsOfRows& p) {
   for (; row < p.c.rows; ++row) multiply_pairs<1, C>(p, row);
 }
 
+/// Of two vectors of halves, one behind the other, the first of each, then the second ones, ...
+alignas(64) inline constexpr std::uint16_t pair_order[] = {
+    0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+
 /// PackLines by the instruction that rounds two vectors.
 __attribute__((LOCKSTEP_BFLOAT16_TARGET, noinline))
 LOCKSTEP_VECTOR_WIDTH(512) inline void pack_lines(const float* from, std::size_t count,
                                                   std::size_t step, std::size_t width,
                                                   std::uint32_t* to, std::size_t to_step) {
-  alignas(64) static constexpr std::uint16_t order[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                                        21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                                        11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  const __m512i in_pairs = _mm512_load_si512(order);
+  const __m512i in_pairs = _mm512_load_si512(pair_order);
   for (std::size_t k = 0; k < count; k += 2) {
     const float* const first = from + k * step;
     const bool has_second = k + 1 < count;
@@ -328,6 +332,53 @@ LOCKSTEP_VECTOR_WIDTH(512) inline void pack_runs(const float* from, std::size_t 
       _mm512_storeu_si512(to + k / 2, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
     }
     to += to_step;
+  }
+}
+
+/// What dense_bias_gradient leaves: of each panel of columns all pairs of k's, as pack_lines does.
+template <bool Sums>
+__attribute__((LOCKSTEP_BFLOAT16_TARGET, noinline))
+LOCKSTEP_VECTOR_WIDTH(512) void transpose_pairs(const DenseSize& size, const Delta<float>& from,
+                                                float* bias_gradient, std::uint32_t* to) {
+  using V = Vector<float, Avx512>;
+  const __m512i in_pairs = _mm512_load_si512(pair_order);
+  const __m512 minimum = _mm512_set1_ps(from.minimum);
+  const std::size_t columns = padded_columns(size.units);
+  for (std::size_t i = 0; i < columns; i += 16) {
+    const std::size_t panel = i / panel_columns * panel_columns;
+    const std::size_t width = std::min(panel_columns, columns - panel);
+    std::uint32_t* place = to + panel * (size.stride / 2) + i % panel_columns;
+    V sum{};
+    for (std::size_t j = 0; j < size.stride; j += 16) {
+      V block[16];
+#pragma GCC unroll 16
+      for (std::size_t k = 0; k < 16; ++k) {
+        block[k] = V{};
+        if (i + k >= size.units) continue;
+        const std::size_t at = (i + k) * size.stride + j;
+        const __mmask16 zero =
+            _mm512_cmp_ps_mask(_mm512_loadu_ps(from.y + at), minimum, _CMP_LE_OQ);
+        const __m512 dy = _mm512_maskz_loadu_ps(_knot_mask16(zero), from.dy + at);
+        if (from.masked != nullptr) _mm512_storeu_ps(from.masked + at, dy);
+        block[k] = dy;
+      }
+      transpose_block(block);
+#pragma GCC unroll 8
+      for (std::size_t k = 0; k < 16; k += 2) {
+        if constexpr (Sums) {
+          sum += block[k];
+          sum += block[k + 1];
+        }
+        const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(block[k + 1], block[k]));
+        _mm512_storeu_si512(place, _mm512_permutexvar_epi16(in_pairs, both));
+        place += width;
+      }
+    }
+    if constexpr (Sums) {
+      const std::size_t left = size.units - i;
+      const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1);
+      _mm512_mask_storeu_ps(bias_gradient + i, lanes, sum);
+    }
   }
 }
 
@@ -374,12 +425,24 @@ __attribute__((target("avx,f16c"), noinline)) inline void unpack_float16_f16c(st
 
 #endif
 
+/// B as transpose_pairs has left it, from a block of summands on.
+struct ReadyPairs {
+  const float* words = nullptr;  ///< null: B is to be packed
+  std::size_t pairs = 0;         ///< of a column
+  std::size_t first = 0;
+
+  [[nodiscard]] const float* panel(std::size_t column, std::size_t width) const {
+    return words + column * pairs + first * width;
+  }
+};
+
 /// A block of summands: A is packed once for all columns, B for each panel of them. With Words, by
 /// the instruction.
 template <class Half, bool Words>
 void multiply_half_block(const Target<float>& target, const float* a, const float* b,
                          std::size_t count, const Steps& steps, const Onto<float>& onto,
-                         Finish<float> finish, float* packed_a, float* packed_b) {
+                         Finish<float> finish, float* packed_a, float* packed_b,
+                         const ReadyPairs& ready) {
   constexpr std::size_t block = Words ? bfloat16_block / 2 : bfloat16_block;
   const std::size_t pairs = (count + 1) / 2;
   const bool in_lines = steps.a_row == 1 && steps.a != 1;
@@ -410,13 +473,17 @@ void multiply_half_block(const Target<float>& target, const float* a, const floa
     part.columns = std::min(panel_columns, target.columns - column);
     part.ahead = 0;
     const std::size_t width = padded_columns(part.columns);
-    pack_columns(b + steps.b.offset(column), count, steps.b.step, width, packed_b, width);
+    const float* pairs_of_b = packed_b;
+    if (ready.words != nullptr)
+      pairs_of_b = ready.panel(column, width);
+    else
+      pack_columns(b + steps.b.offset(column), count, steps.b.step, width, packed_b, width);
     if constexpr (Words) {
 #if defined(__x86_64__)
       const PairsOfRows p{reinterpret_cast<const std::uint32_t*>(packed_a),
                           a_row,
                           a_next,
-                          reinterpret_cast<const std::uint32_t*>(packed_b),
+                          reinterpret_cast<const std::uint32_t*>(pairs_of_b),
                           width,
                           pairs,
                           part,
@@ -432,7 +499,7 @@ void multiply_half_block(const Target<float>& target, const float* a, const floa
         multiply_all_pairs<1, 12>(p);
 #endif
     } else {
-      const Segment<float> segment{packed_a, packed_b, 2 * pairs};
+      const Segment<float> segment{packed_a, pairs_of_b, 2 * pairs};
       dispatch(ProductBlock<float>{part,
                                    &segment,
                                    pairs > 0,
@@ -447,7 +514,7 @@ void multiply_half_block(const Target<float>& target, const float* a, const floa
 template <class Half, bool Words>
 void multiply_half_blocks(const Target<float>& target, const float* a, const float* b,
                           std::size_t inner, const Steps& steps, const Onto<float>& first_onto,
-                          Finish<float> finish) {
+                          Finish<float> finish, const ReadyPairs& ready = {}) {
   constexpr std::size_t rows = Words ? bfloat16_rows : bfloat16_rows / 2;
   alignas(cache_line) float packed_a[bfloat16_rows * bfloat16_block / 2];
   alignas(cache_line) float packed_b[panel_columns * bfloat16_block / (Words ? 2 : 1)];
@@ -461,9 +528,10 @@ void multiply_half_blocks(const Target<float>& target, const float* a, const flo
       const float* const bias = first_onto.bias;
       const Onto<float> onto{k > 0 || first_onto.sums,
                              k > 0 || bias == nullptr ? nullptr : bias + row};
-      multiply_half_block<Half, Words>(
-          part, a + row * steps.a_row + k * steps.a, b + k * steps.b.step, count, steps, onto,
-          k + count == inner ? finish : Finish<float>{}, packed_a, packed_b);
+      multiply_half_block<Half, Words>(part, a + row * steps.a_row + k * steps.a,
+                                       b + k * steps.b.step, count, steps, onto,
+                                       k + count == inner ? finish : Finish<float>{}, packed_a,
+                                       packed_b, {ready.words, ready.pairs, k / 2});
       k += count;
     } while (k < inner);
   }
@@ -480,6 +548,26 @@ LOCKSTEP_INLINE void pack_bfloat16(std::size_t n, const float* from, float* to) 
 }
 LOCKSTEP_INLINE void unpack_bfloat16(std::size_t n, const float* from, float* to) {
   dispatch(detail::PackArray<true>{n, from, to});
+}
+
+LOCKSTEP_INLINE const DenseGradients<float>* bfloat16_dense_gradients() {
+#if defined(__x86_64__)
+  static constexpr DenseGradients<float> gradients{
+      [](const DenseSize& size, const Delta<float>& delta, float* bias_gradient, float* scratch) {
+        auto* const to = reinterpret_cast<std::uint32_t*>(scratch);
+        if (bias_gradient == nullptr)
+          detail::transpose_pairs<false>(size, delta, nullptr, to);
+        else
+          detail::transpose_pairs<true>(size, delta, bias_gradient, to);
+      },
+      [](const DenseSize& size, const float* x, const float* scratch, float* weight_gradient) {
+        detail::multiply_half_blocks<detail::Bfloat16, true>(
+            {weight_gradient, size.inputs, size.units, size.units}, x, nullptr, size.stride,
+            {.a_row = size.stride, .a = 1, .b = {}}, {}, {}, {scratch, size.stride / 2, 0});
+      }};
+  if (instruction_set() == InstructionSet::avx512_bf16) return &gradients;
+#endif
+  return nullptr;
 }
 
 LOCKSTEP_INLINE void multiply_bfloat16(const Target<float>& target, const float* a, const float* b,

@@ -156,10 +156,10 @@ void convolution1d_weight_gradient(const Convolution1DSize& s, const T* columns,
   for (std::size_t group = 0; group < s.groups; ++group) {
     const std::size_t filter = group * s.group_filters();
     const std::size_t first = filter * s.y_stride;
-    dense_bias_gradient<T>({0, s.group_filters(), s.y_stride},
-                           {delta.dy + first, delta.y + first, delta.minimum,
-                            delta.masked == nullptr ? nullptr : delta.masked + first},
-                           bias_gradient == nullptr ? nullptr : bias_gradient + filter, scratch);
+    transpose_delta<T>({0, s.group_filters(), s.y_stride},
+                       {delta.dy + first, delta.y + first, delta.minimum,
+                        delta.masked == nullptr ? nullptr : delta.masked + first},
+                       bias_gradient == nullptr ? nullptr : bias_gradient + filter, scratch);
     multiply<T>(
         {weight_gradient + filter, s.rows(), s.group_filters(), s.filters},
         columns + group * s.rows() * s.y_stride, scratch, s.y_stride,

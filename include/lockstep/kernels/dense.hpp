@@ -68,11 +68,20 @@ void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, 
   return units <= inner_block;
 }
 
-/// Leaves the transposed delta in scratch, for dense_weight_gradient; bias_gradient[u] = sum over b
-/// of delta[u][b]. The padding of the delta is zero. bias_gradient may be null: not wanted.
+/// What dense_bias_gradient and dense_weight_gradient do on this thread instead; null: nothing (see
+/// product_instead).
 template <class T>
-void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_gradient,
-                         T* scratch) {
+struct DenseGradients {
+  void (*bias)(const DenseSize&, const Delta<T>&, T* bias_gradient, T* scratch);
+  void (*weights)(const DenseSize&, const T* x, const T* scratch, T* weight_gradient);
+};
+template <class T>
+inline constinit thread_local const DenseGradients<T>* dense_gradients_instead = nullptr;
+
+/// Leaves the transposed delta in scratch, in transposed_panels; bias_gradient[u] = sum over b of
+/// delta[u][b]. The padding of the delta is zero. bias_gradient may be null: not wanted.
+template <class T>
+void transpose_delta(const DenseSize& size, const Delta<T>& delta, T* bias_gradient, T* scratch) {
   const Panels panels = transposed_panels(size.units, size.stride);
   dispatch(Transpose<T>{delta, size.units, size.stride, scratch, panels});
   if (bias_gradient == nullptr) return;
@@ -80,10 +89,21 @@ void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_g
   dispatch(ColumnSums<T>{scratch, size.stride, size.units, panels, bias_gradient});
 }
 
+/// The same, for dense_weight_gradient: what is in scratch is its business.
+template <class T>
+void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_gradient,
+                         T* scratch) {
+  if (const auto* const instead = dense_gradients_instead<T>; instead != nullptr)
+    return instead->bias(size, delta, bias_gradient, scratch);
+  transpose_delta(size, delta, bias_gradient, scratch);
+}
+
 /// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b].
 template <class T>
 void dense_weight_gradient(const DenseSize& size, const T* x, const T* scratch,
                            T* weight_gradient) {
+  if (const auto* const instead = dense_gradients_instead<T>; instead != nullptr)
+    return instead->weights(size, x, scratch, weight_gradient);
   multiply<T>({weight_gradient, size.inputs, size.units, size.units, 0, size.inputs_after}, x,
               scratch, size.stride,
               {.a_row = size.stride, .a = 1, .b = transposed_panels(size.units, size.stride)});

@@ -92,6 +92,10 @@ constexpr T fused_minimum() {
 template <class A>
 inline constexpr bool keeps_slope = requires { requires A::gradient_from_input; };
 
+/// Whether the gradient of A needs no output of A.
+template <class A>
+inline constexpr bool gradient_ignores_y = is_identity<A> || keeps_slope<A>;
+
 /// How many derivatives a layer with activation A keeps for n outputs.
 template <class A>
 constexpr std::size_t slope_size(std::size_t n) {

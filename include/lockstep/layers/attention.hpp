@@ -541,6 +541,7 @@ struct MultiHeadAttention {
   static constexpr bool keeps_padding = true;
   static constexpr bool takes_sequences = true;
   static constexpr bool keeps_mask = true;
+  using IgnoresOutput = MultiHeadAttention;
 
   template <std::size_t Position, class In>
   static consteval bool check() {

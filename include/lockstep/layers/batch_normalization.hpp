@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -153,6 +154,10 @@ struct BatchNormalization {
   using Output = In;
 
   using JoinsSums = BatchNormalization;
+  /// (A maximum is told from x.)
+  using IgnoresOutput = std::conditional_t<detail::gradient_ignores_y<Activation> ||
+                                               detail::has_minimum<Activation, float>,
+                                           BatchNormalization, void>;
   template <class In>
   static constexpr bool adds_to_output = detail::is_identity<Activation>;
   template <class In, class T>

@@ -90,9 +90,9 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 ///     compiler.
 /// 12. `L::template flop<In>`: a Flop, for `budget`, which names a layer that has none and has a
 ///     variable of two dimensions or more.
-/// A layer may also satisfy InPlaceLayer, AnnouncingLayer, SummingLayer and FusibleLayer, which
-/// save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other
-/// layers.
+/// A layer may also satisfy InPlaceLayer, AnnouncingLayer, SummingLayer, OutputIgnoringLayer and
+/// FusibleLayer, which save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it
+/// holds other layers.
 ///
 /// Minimal model:
 /// @code
@@ -147,6 +147,11 @@ concept AnnouncingLayer = requires { requires std::is_same_v<typename L::Announc
 ///  4. `L::template adds_to_dy<In, T>`: both of these, and also where dx is dy.
 template <class L>
 concept SummingLayer = requires { requires std::is_same_v<typename L::JoinsSums, L>; };
+
+/// A layer whose backward does not read y, so that a policy that keeps y in 16 bits need not unpack
+/// it. `L::IgnoresOutput` is L itself. (A type, for the reason that AnnouncesGradients is one.)
+template <class L>
+concept OutputIgnoringLayer = requires { requires std::is_same_v<typename L::IgnoresOutput, L>; };
 
 /// A layer that a model can fuse with its neighbours: with an Activation after it (1 to 3), and in
 /// backward with the activation of the layer before it (4). Names, summary and saved state stay

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -276,6 +277,7 @@ struct Conv2D
   static constexpr std::string_view class_name = "Conv2D";
   using AnnouncesGradients = Conv2D;
   using JoinsSums = Conv2D;
+  using IgnoresOutput = std::conditional_t<detail::gradient_ignores_y<Activation>, Conv2D, void>;
 
   template <std::size_t Position, class In>
   static consteval bool check() {
@@ -361,6 +363,8 @@ struct DepthwiseConv2D
   static constexpr std::string_view name = "depthwise_conv2d";
   static constexpr std::string_view class_name = "DepthwiseConv2D";
   using AnnouncesGradients = DepthwiseConv2D;
+  using IgnoresOutput =
+      std::conditional_t<detail::gradient_ignores_y<Activation>, DepthwiseConv2D, void>;
 
   template <std::size_t Position, class In>
   static consteval bool check() {

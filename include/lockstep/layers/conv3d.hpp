@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -91,6 +92,7 @@ struct Conv3D : detail::ConvolutionLayer<detail::VolumeConvolution<Filters, Kern
   static constexpr std::string_view class_name = "Conv3D";
   using AnnouncesGradients = Conv3D;
   using JoinsSums = Conv3D;
+  using IgnoresOutput = std::conditional_t<detail::gradient_ignores_y<Activation>, Conv3D, void>;
 
   template <std::size_t Position, class In>
   static consteval bool check() {

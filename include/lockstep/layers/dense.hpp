@@ -59,6 +59,8 @@ struct Dense {
     requires detail::is_identity<Activation>
   using WithActivation = Dense<Units, Function, Options>;
 
+  using IgnoresOutput = std::conditional_t<detail::gradient_ignores_y<Activation>, Dense, void>;
+
   using OutputActivation = Activation;
   using Preactivation = Dense<Units, Linear, Options>;
 

@@ -70,6 +70,7 @@ struct Embedding {
                 "lockstep: Embedding needs at least one id and a width of at least one");
 
   static constexpr std::string_view name = "embedding";
+  using IgnoresOutput = Embedding;
   static constexpr bool keeps_padding = true;
   static constexpr bool takes_sequences = true;
 
@@ -152,6 +153,7 @@ struct PositionEmbeddingOptions {
 template <std::size_t MaxPositions, PositionEmbeddingOptions Options = PositionEmbeddingOptions{}>
 struct PositionEmbedding {
   static constexpr std::string_view name = "position_embedding";
+  using IgnoresOutput = PositionEmbedding;
   static constexpr bool keeps_padding = true;
   static constexpr bool takes_sequences = true;
   static constexpr bool keeps_mask = true;

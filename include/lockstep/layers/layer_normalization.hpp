@@ -160,6 +160,7 @@ struct LayerNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of LayerNormalization must be above 0");
 
   static constexpr std::string_view name = "layer_normalization";
+  using IgnoresOutput = LayerNormalization;
   static constexpr bool keeps_padding = true;
   static constexpr bool backward_in_place = true;
 
@@ -222,6 +223,7 @@ struct RMSNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of RMSNormalization must be above 0");
 
   static constexpr std::string_view name = "rms_normalization";
+  using IgnoresOutput = RMSNormalization;
   static constexpr std::string_view class_name = "RMSNormalization";
   static constexpr bool keeps_padding = true;
   static constexpr bool backward_in_place = true;
@@ -302,6 +304,7 @@ struct GroupNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of GroupNormalization must be above 0");
 
   static constexpr std::string_view name = "group_normalization";
+  using IgnoresOutput = GroupNormalization;
   static constexpr bool takes_sequences = true;
   static constexpr bool keeps_mask = true;
   static constexpr bool keeps_padding = true;

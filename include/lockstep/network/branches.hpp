@@ -18,8 +18,9 @@
 
 // The container's scratch holds: the outputs of all branches that compute something, but for a last
 // one that writes the sum of all; the branches' scratch; the mask of the merged output. Its
-// temporary memory: the gradient of one output; a gradient of the input; the outputs that are kept
-// in 16 bits; that of the branch that runs.
+// temporary memory: the gradient of one output; a gradient of the input, if there is another; those
+// outputs that are kept in 16 bits and read in backward (forward has all of them, in their place);
+// that of the branch that runs.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -29,7 +30,8 @@ inline constexpr std::size_t max_branches = 16;
 struct Branch {
   LayerPlace place;
   bool computes = true;
-  bool writes_sum = false;  ///< of the branch before it and its own, to the container's output
+  bool writes_sum = false;   ///< of the branch before it and its own, to the container's output
+  bool reads_output = true;  ///< in backward: it, or the merge
 };
 
 /// What one layer runs, for a branch.
@@ -72,12 +74,12 @@ struct MergeCalls {
     elements += keeps_output(branch) ? branch.place.kept_size(samples) : 0;
   return elements;
 }
-/// Elements of the packed outputs, when unpacked.
+/// Elements of the packed outputs, when unpacked, or with `read` of those that backward reads.
 [[nodiscard]] constexpr std::size_t unpacked_outputs(std::span<const Branch> branches,
-                                                     std::size_t samples) {
+                                                     std::size_t samples, bool read) {
   std::size_t elements = 0;
   for (const Branch& branch : branches)
-    if (keeps_output(branch) && branch.place.kept != nullptr)
+    if (keeps_output(branch) && branch.place.kept != nullptr && (!read || branch.reads_output))
       elements += branch.place.output.elements(samples);
   return elements;
 }
@@ -94,14 +96,28 @@ struct MergeCalls {
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements + branches.front().place.output.stride(samples);
 }
-/// Where the unpacked outputs begin in the temporary memory, and where the branches' does.
+/// Whether a gradient of the input needs a place besides the container's: it is added, or not
+/// wanted.
+[[nodiscard]] constexpr bool has_more_dx(std::span<const Branch> branches) {
+  std::size_t computing = 0;
+  bool throws = false;
+  for (const Branch& branch : branches) {
+    computing += branch.computes ? 1 : 0;
+    throws |= branch.computes && branch.place.throws_gradient;
+  }
+  return computing > 1 || throws;
+}
+/// Where unpacked outputs begin in the temporary memory in backward, and where the branches' does.
 [[nodiscard]] constexpr std::size_t first_unpacked_output(std::span<const Branch> branches,
                                                           std::size_t samples) {
-  return largest_branch_output(branches, samples) + branches.front().place.input.elements(samples);
+  return largest_branch_output(branches, samples) +
+         (has_more_dx(branches) ? branches.front().place.input.elements(samples) : 0);
 }
 [[nodiscard]] constexpr std::size_t first_branch_temporary(std::span<const Branch> branches,
                                                            std::size_t samples) {
-  return first_unpacked_output(branches, samples) + unpacked_outputs(branches, samples);
+  return std::max(
+      unpacked_outputs(branches, samples, false),
+      first_unpacked_output(branches, samples) + unpacked_outputs(branches, samples, true));
 }
 [[nodiscard]] constexpr std::size_t branches_temporary(std::span<const Branch> branches,
                                                        std::size_t samples) {
@@ -110,6 +126,10 @@ struct MergeCalls {
     largest = std::max(largest, branch.place.temporary_size(samples));
   return first_branch_temporary(branches, samples) + largest;
 }
+
+/// What the arrays are for: forward makes outputs, `visit` has them all again, backward those that
+/// it reads.
+enum class BranchUse : unsigned char { forward, visit, backward };
 
 /// Where the arrays of the branches are in a pass.
 template <class T>
@@ -120,15 +140,14 @@ struct BranchArrays {
   std::span<T> mask;  ///< a number for each row
   std::size_t count = 0;
 
-  /// y: the container's output; `unpacks`: the outputs that are packed are put to `temporary`,
-  /// which may be empty if there is none.
+  /// y: the container's output. Outputs that are packed are put to `temporary`.
   BranchArrays(std::span<const Branch> branches, TensorView<const T> x, TensorView<const T> y,
-               std::span<T> all, std::span<T> temporary, bool unpacks)
+               std::span<T> all, std::span<T> temporary, BranchUse use)
       : count(branches.size()) {
     const std::size_t samples = samples_of(x, branches.front().place.input);
     T* output = all.data();
-    T* room =
-        temporary.empty() ? nullptr : temporary.data() + first_unpacked_output(branches, samples);
+    const bool is_backward = use == BranchUse::backward;
+    T* room = temporary.data() + (is_backward ? first_unpacked_output(branches, samples) : 0);
     std::size_t own = branch_outputs(branches, samples);
     for (std::size_t b = 0; b < count; ++b) {
       const LayerPlace& place = branches[b].place;
@@ -139,8 +158,11 @@ struct BranchArrays {
         if (place.kept != nullptr) {
           packed[b] = output;
           data = room;
-          if (unpacks) static_cast<void>(place.unpack_output(output, room, samples));
-          room += place.output.elements(samples);
+          if (!is_backward || branches[b].reads_output) {
+            if (use != BranchUse::forward)
+              static_cast<void>(place.unpack_output(output, room, samples));
+            room += place.output.elements(samples);
+          }
         }
         output += place.kept_size(samples);
       }
@@ -207,7 +229,8 @@ const T* merged_mask(std::span<const T* const> masks, std::span<T> rows) {
 template <class T>
 void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                   const MergeCalls<T>& merge, const ForwardPass<T>& pass) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary, false);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary,
+                               BranchUse::forward);
   const std::span<T> temporary = branch_temporary<T>(branches, pass);
   std::array<const T*, max_branches> masks{};
   for (std::size_t b = 0; b < branches.size(); ++b) {
@@ -226,7 +249,8 @@ void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<
 template <class T>
 void visit_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                     std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary, true);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary,
+                               BranchUse::visit);
   for (std::size_t b = 0; b < branches.size(); ++b) {
     if (!branches[b].computes) continue;
     const std::size_t position = first + branches[b].place.position;
@@ -343,7 +367,8 @@ void sum_gradient(const BackwardPass<T>& pass, T minimum, T* to) {
 template <class T>
 void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                            const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
-  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary, true);
+  const BranchArrays<T> arrays(branches, pass.x, pass.y, pass.scratch, pass.temporary,
+                               BranchUse::backward);
   if (merge.backward == nullptr && branches.size() == 2 && !branches[0].computes &&
       !pass.dx.empty() && calls[1].backward.adds_to_dy) {
     // x + f(x), where f adds its part to the gradient of the sum.

@@ -116,7 +116,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
-                                 pass.temporary, false);
+                                 pass.temporary, BranchUse::forward);
     const std::size_t samples = samples_of<In>(pass.x);
     const T* masks[branch_count];
     for (std::size_t b = 0; b < branch_count; ++b)
@@ -140,7 +140,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
-                                 pass.temporary, false);
+                                 pass.temporary, BranchUse::forward);
     const std::size_t samples = samples_of<In>(pass.x);
     T* const of_values = pass.temporary.data() + tensor_size<Queries<In>>.elements(samples);
     T* const of_keys = of_values + tensor_size<Values<In>>.elements(samples);

@@ -150,6 +150,20 @@ consteval const KeptFormat* kept_format() {
     return nullptr;
 }
 
+/// Whether L's backward reads y. (Of a container, that depends on the layers inside.)
+template <class L, class In>
+consteval bool backward_reads_y() {
+  if constexpr (OutputIgnoringLayer<L>)
+    return false;
+  else if constexpr (requires { L::template backward_ignores_y<In>; })
+    return !L::template backward_ignores_y<In>;
+  else
+    return true;
+}
+template <class L, class In, class T>
+concept HasBackwardWeights =
+    requires(const BackwardPass<T>& pass) { L::template backward_weights<In, T>(pass); };
+
 // What the tables of a container point to. The names contain neither a position nor another layer,
 // so equal layers share one function. For a layer that does not see to the padding, they make it
 // finite.
@@ -279,7 +293,10 @@ struct LayerAt {
                    .keeps_mask = keeps_mask<L>,
                    .is_container = is_container,
                    .adds_to_output = detail::adds_to_output<Work, Given>(),
-                   .kept = detail::kept_format<Work, Given>()};
+                   .kept = detail::kept_format<Work, Given>(),
+                   .reads_y = backward_reads_y<Work, Given>(),
+                   .throws_gradient = !HasBackwardWeights<Work, Given, float> ||
+                                      !HasBackwardWeights<Work, Given, double>};
     if constexpr (requires { Work::template scratch<Given>(std::size_t{}); })
       all.scratch = scratch_of<Work, In>;
     if constexpr (requires { Work::template temporary<Given>(std::size_t{}); })
@@ -322,9 +339,7 @@ struct LayerAt {
     if constexpr (Role.goes_through) {
       using Function = typename Below::OutputActivation;
       return {backward_through_layer<Run, Function, Given, T>, GradientPlace::of_x, announces};
-    } else if constexpr (!Role.input_gradient && requires(const BackwardPass<T>& pass) {
-                           Run::template backward_weights<Given, T>(pass);
-                         }) {
+    } else if constexpr (!Role.input_gradient && HasBackwardWeights<Run, Given, T>) {
       return {backward_weights_of_layer<Run, Given, T>, GradientPlace::nowhere, announces};
     } else {
       constexpr bool in_place = InPlaceLayer<Run> && tensor_size<Input> == tensor_size<Output>;

@@ -216,6 +216,10 @@ struct LayersInARow {
   static constexpr const KeptFormat* kept_format =
       Tables::template places<In>.empty() ? nullptr : Tables::template places<In>.back().kept;
 
+  template <class In>
+  static constexpr bool backward_ignores_y =
+      !Tables::template places<In>.empty() && !Tables::template places<In>.back().reads_y;
+
   // As SummingLayer says. (Of one layer alone, what is added to dy might be read again.)
   template <class In>
   static constexpr bool adds_to_output = [] {

@@ -13,9 +13,10 @@
 #include "lockstep/layers/pass.hpp"
 
 // The container's scratch holds: the outputs of all layers but the last one, which writes to the
-// container's output; the layers' scratch. Its temporary memory: two gradients between layers,
-// used in turn; two outputs, likewise, if any is kept in 16 bits (see KeptFormat); behind them that
-// of the layer that runs.
+// container's output; the layers' scratch. Its temporary memory: gradients between layers, and the
+// outputs that are kept in 16 bits (see KeptFormat) as they were, in turn from both ends (see
+// InTurn); behind them that of the layer that runs. Forward has no gradients, so that its outputs
+// lie where these do in backward.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -69,6 +70,8 @@ struct LayerPlace {
   bool is_container = false;                                ///< its layers have their own times
   bool adds_to_output = false;                              ///< see SummingLayer
   const KeptFormat* kept = nullptr;                         ///< of the output; null: as it is
+  bool reads_y = true;                                      ///< in backward, its output
+  bool throws_gradient = false;  ///< as the first to go back it writes a dx that is not wanted
 
   [[nodiscard]] constexpr std::size_t scratch_size(std::size_t samples) const {
     return scratch == nullptr ? 0 : scratch(samples);
@@ -110,21 +113,35 @@ struct LayerPlace {
   return elements;
 }
 
-/// Elements of the largest output between two layers that is packed.
-[[nodiscard]] constexpr std::size_t unpacked_elements(std::span<const LayerPlace> layers,
-                                                      std::size_t samples) {
-  std::size_t largest = 0;
-  for (std::size_t i = 0; i + 1 < layers.size(); ++i)
-    if (layers[i].kept != nullptr) largest = std::max(largest, layers[i].output.elements(samples));
-  return largest;
-}
-
-/// Elements of the largest gradient between two layers.
+/// Elements of the gradients between layers, of which two at a time are in use: the one that a
+/// layer is given (the last one has that of the container) and the one that it writes.
 [[nodiscard]] constexpr std::size_t gradient_elements(std::span<const LayerPlace> layers,
                                                       std::size_t samples) {
-  std::size_t largest = 0;
-  for (const LayerPlace& layer : layers) largest = std::max(largest, layer.input.elements(samples));
-  return largest;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::size_t given = i + 1 < layers.size() ? layers[i].output.elements(samples) : 0;
+    const bool writes = i > 0 || layers[i].throws_gradient;
+    most = std::max(most, given + (writes ? layers[i].input.elements(samples) : 0));
+  }
+  return most;
+}
+
+/// Elements of layer i's output when it is unpacked; 0: it is not packed.
+[[nodiscard]] constexpr std::size_t unpacked_output(std::span<const LayerPlace> layers,
+                                                    std::size_t i, std::size_t samples) {
+  return i + 1 < layers.size() && layers[i].kept != nullptr ? layers[i].output.elements(samples)
+                                                            : 0;
+}
+/// Elements of unpacked outputs: of those that a layer reads in backward, or in forward, where it
+/// also writes one.
+[[nodiscard]] constexpr std::size_t unpacked_elements(std::span<const LayerPlace> layers,
+                                                      std::size_t samples, bool forward) {
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    most = std::max(most,
+                    (i > 0 ? unpacked_output(layers, i - 1, samples) : 0) +
+                        (forward || layers[i].reads_y ? unpacked_output(layers, i, samples) : 0));
+  return most;
 }
 
 /// Elements of scratch that the container needs. The layers' begins behind kept_elements().
@@ -138,8 +155,21 @@ struct LayerPlace {
 /// Where its layers' temporary memory begins in that of the container.
 [[nodiscard]] constexpr std::size_t first_temporary(std::span<const LayerPlace> layers,
                                                     std::size_t samples) {
-  return 2 * (gradient_elements(layers, samples) + unpacked_elements(layers, samples));
+  return std::max(unpacked_elements(layers, samples, true),
+                  gradient_elements(layers, samples) + unpacked_elements(layers, samples, false));
 }
+
+/// Memory for arrays of which two that follow each other are in use: at its beginning and at its
+/// end, in turn.
+template <class T>
+struct InTurn {
+  T* begin = nullptr;
+  std::size_t size = 0;
+
+  [[nodiscard]] T* at(std::size_t turn, std::size_t elements) const {
+    return turn % 2 == 0 ? begin : begin + (size - elements);
+  }
+};
 
 /// Elements of temporary memory that the container needs.
 [[nodiscard]] constexpr std::size_t container_temporary(std::span<const LayerPlace> layers,

@@ -12,6 +12,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/bfloat16.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/activation_function.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -21,6 +22,7 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_place.hpp"
 #include "lockstep/network/loss_scale.hpp"
+#include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
@@ -84,6 +86,56 @@ constexpr std::size_t packed_scratch(std::size_t size) {
     return 0;
 }
 
+/// Whether L keeps nothing but the derivatives of an activation, which then are packed piece by
+/// piece, as long as they are in the first-level cache.
+template <class L, class In>
+inline constexpr bool packs_slopes = false;
+template <FusibleLayer L, class In>
+  requires(!SequenceLayer<L> && keeps_slope<typename L::OutputActivation> &&
+           requires { L::template scratch<In>(std::size_t{}); })
+inline constexpr bool packs_slopes<L, In> = [] {
+  if constexpr (requires { L::Preactivation::template scratch<In>(std::size_t{}); })
+    return L::Preactivation::template scratch<In>(batch_multiple) == 0;
+  else
+    return true;
+}();
+/// L, or its Preactivation.
+template <class L, bool IsPreactivation>
+struct Preactivated {
+  using Type = L;
+};
+template <class L>
+struct Preactivated<L, true> {
+  using Type = typename L::Preactivation;
+};
+
+/// Calls f(first, count, room) for pieces of n elements.
+template <class F>
+void for_each_piece(std::size_t n, const F& f) {
+  alignas(cache_line) float room[2048];
+  for (std::size_t first = 0; first < n; first += std::size(room))
+    f(first, std::min(std::size(room), n - first), static_cast<float*>(room));
+}
+/// y = A(y), rounded; its derivatives are packed.
+template <class Half, class A>
+void activate_packed(const TensorView<float>& y, float* slopes) {
+  for_each_piece(elements_of(y), [&](std::size_t first, std::size_t count, float* room) {
+    float* const values = y.data() + first;
+    activate<A, float>(count, values, values, room);
+    Half::round(count, values, values);
+    Half::format.pack(count, room, slopes + first / 2);
+  });
+}
+/// dy times these.
+template <class Half, class A>
+void multiply_packed(const TensorView<float>& dy, const float* slopes) {
+  for_each_piece(elements_of(dy), [&](std::size_t first, std::size_t count, float* room) {
+    float* const gradients = dy.data() + first;
+    Half::format.unpack(count, slopes + first / 2, room);
+    activation_gradient<A, float>(count, gradients, nullptr, room, gradients);
+  });
+}
+
 template <class Half, class L, Precision P>
 struct Rounded;
 
@@ -99,11 +151,35 @@ struct RoundedFusible<Half, L, P> : L {
   using OutputActivation = typename L::OutputActivation;
   using Preactivation = Rounded<Half, typename L::Preactivation, P>;
 };
+/// A maximum of what is rounded is rounded, so that the bits are those of two layers.
+template <class Half, class L>
+  requires requires { typename L::Preactivation; }
+struct RoundedFusible<Half, L, Precision::output> : L {
+  template <class Function>
+    requires has_minimum<Function, float> &&
+                 requires { typename L::template WithActivation<Function>; }
+  using WithActivation =
+      Rounded<Half, typename L::template WithActivation<Function>, Precision::output>;
+  using OutputActivation = typename L::OutputActivation;
+  using Preactivation = Rounded<Half, typename L::Preactivation, Precision::output>;
+};
+template <class Half, class Function, class... Layers>
+struct RoundedFusible<Half, ActivatedResidual<Function, Layers...>, Precision::output>
+    : ActivatedResidual<Function, Layers...> {
+  using Preactivation = Rounded<Half, Residual<Layers...>, Precision::output>;
+};
 
 /// L as a policy of Half has it: P says how. (Names, shapes, variables and options are those of L.)
 template <class Half, class L, Precision P>
 struct Rounded : RoundedFusible<Half, L, P> {
   using AnnouncesGradients = std::conditional_t<AnnouncingLayer<L>, Rounded, void>;
+  template <class In>
+  static constexpr bool backward_ignores_y = !backward_reads_y<L, In>();
+  using JoinsSums = std::conditional_t<SummingLayer<L> && P == Precision::output, Rounded, void>;
+  template <class In, class T>
+  static constexpr bool adds_to_dx = false;  // (it would be rounded with the sum)
+  template <class In, class T>
+  static constexpr bool adds_to_dy = false;
 
   template <class In>
   static constexpr const KeptFormat* kept_format =
@@ -113,43 +189,52 @@ struct Rounded : RoundedFusible<Half, L, P> {
   template <class In>
     requires requires { L::template scratch<In>(std::size_t{}); }
   static constexpr std::size_t scratch(std::size_t size) {
+    if constexpr (packs<In>) return halved(outputs<In>(size));
     return halved(packed_elements<In>(size)) + rest<In>(size);
   }
   /// What L needs, what is rounded for L, and its scratch where that is packed.
   template <class In>
   static constexpr std::size_t temporary(std::size_t size) {
     std::size_t elements = copied<In>(rows<In>(size)) + unpacked_scratch<In>(size);
-    if constexpr (requires { L::template temporary<In>(size); })
-      elements += padded_batch(L::template temporary<In>(size));
+    if constexpr (requires { Linear<In>::template temporary<In>(size); })
+      elements += padded_batch(Linear<In>::template temporary<In>(size));
     return elements;
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     static_assert(std::is_same_v<T, float>, "lockstep: a policy of precision is for float");
-    with_operands<In>(pass, [&](const ForwardPass<T>& own) {
-      L::template forward<In, T>(own);
+    with_operands<In>(pass, [&](ForwardPass<T>& own) {
+      own.addend = nullptr;
+      own.minimum = pass.no_minimum;
+      Linear<In>::template forward<In, T>(own);
       keep_scratch<In>(pass, own);
     });
-    if constexpr (P != Precision::float32) round_tensor(pass.y);
+    if constexpr (packs<In>)
+      activate_packed<Half, typename L::OutputActivation>(pass.y, pass.scratch.data());
+    else if constexpr (P != Precision::float32)
+      round_tensor(pass.y);
+    if (pass.addend != nullptr) add_rounded(pass);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward<In, T>(own); });
+    run<In>(pass, [](const BackwardPass<T>& own) { Linear<In>::template backward<In, T>(own); });
     if (!pass.dx.empty()) round_tensor(pass.dx);
   }
 
   template <class In, class T>
     requires requires(const BackwardPass<T>& pass) { L::template backward_weights<In, T>(pass); }
   static void backward_weights(const BackwardPass<T>& pass) {
-    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward_weights<In, T>(own); });
+    run<In>(pass,
+            [](const BackwardPass<T>& own) { Linear<In>::template backward_weights<In, T>(own); });
   }
 
   template <class In, class T>
     requires requires(const BackwardPass<T>& pass) { L::template backward_input<In, T>(pass); }
   static void backward_input(const BackwardPass<T>& pass) {
-    run<In>(pass, [](const BackwardPass<T>& own) { L::template backward_input<In, T>(own); });
+    run<In>(pass,
+            [](const BackwardPass<T>& own) { Linear<In>::template backward_input<In, T>(own); });
     round_tensor(pass.dx);
   }
 
@@ -164,6 +249,16 @@ struct Rounded : RoundedFusible<Half, L, P> {
 
   using Scope = std::conditional_t<P == Precision::products || P == Precision::operands,
                                    typename Half::Products, kernels::Float32Products>;
+
+  template <class In>
+  static constexpr bool packs = P != Precision::float32 && packs_slopes<L, In>;
+  /// What computes: L, or without the activation whose derivatives are packed.
+  template <class In>
+  using Linear = typename Preactivated<L, packs<In>>::Type;
+  template <class In>
+  static constexpr std::size_t outputs(std::size_t stride) {
+    return L::template Output<In>::size * stride;
+  }
 
   template <class In>
   static constexpr bool copies_operands =
@@ -196,7 +291,7 @@ struct Rounded : RoundedFusible<Half, L, P> {
   }
   template <class In>
   static constexpr std::size_t unpacked_scratch(std::size_t size) {
-    if constexpr (requires { L::template scratch<In>(size); })
+    if constexpr (!packs<In> && requires { L::template scratch<In>(size); })
       return packed_elements<In>(size) == 0 ? 0 : padded_batch(L::template scratch<In>(size));
     else
       return 0;
@@ -213,7 +308,7 @@ struct Rounded : RoundedFusible<Half, L, P> {
   template <class In, class Pass>
   static void take_scratch(const Pass& pass, Pass& own) {
     const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
-    if (packed == 0) return;
+    if (packed == 0 || packs<In>) return;
     own.scratch = own.temporary.first(unpacked_scratch<In>(size));
     own.temporary = own.temporary.subspan(own.scratch.size());
     if constexpr (std::is_same_v<Pass, BackwardPass<float>>) {
@@ -225,7 +320,7 @@ struct Rounded : RoundedFusible<Half, L, P> {
   template <class In>
   static void keep_scratch(const ForwardPass<float>& pass, const ForwardPass<float>& own) {
     const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
-    if (packed == 0) return;
+    if (packed == 0 || packs<In>) return;
     Half::format.pack(packed, own.scratch.data(), pass.scratch.data());
     std::copy_n(own.scratch.data() + packed, rest<In>(size), pass.scratch.data() + halved(packed));
   }
@@ -247,6 +342,18 @@ struct Rounded : RoundedFusible<Half, L, P> {
     }
   };
 
+  /// y = max(y + addend, minimum), rounded, as a container does with outputs that it keeps.
+  static void add_rounded(const ForwardPass<float>& pass) {
+    kernels::sweep(
+        elements_of(pass.y),
+        [least = pass.minimum](auto& y, const auto& addend) LOCKSTEP_KERNEL_LAMBDA {
+          using V = std::remove_cvref_t<decltype(y)>;
+          y = max(addend + y, V(least));
+        },
+        pass.y.data(), pass.addend);
+    round_tensor(pass.y);
+  }
+
   /// Calls f with the pass as L is given it.
   template <class In, class Pass, class F>
   static void with_operands(const Pass& pass, const F& f) {
@@ -265,6 +372,8 @@ struct Rounded : RoundedFusible<Half, L, P> {
   template <class In, class F>
   static void run(const BackwardPass<float>& pass, const F& f) {
     if constexpr (copies_operands<In>) round_tensor(pass.dy);
+    if constexpr (packs<In>)
+      multiply_packed<Half, typename L::OutputActivation>(pass.dy, pass.scratch.data());
     with_operands<In>(pass, f);
   }
 };

@@ -51,6 +51,10 @@ consteval bool check_branches(std::index_sequence<I...>) {
          (check_branch<I + 1, Merge, First, Branches, In>() && ...);
 }
 
+/// (That of all T.)
+template <class Merge>
+concept HasMergeBackward = requires { &Merge::template backward<float>; };
+
 /// Null: the merge has none.
 template <class Merge, class T>
 consteval auto merge_backward() -> decltype(MergeCalls<T>::backward) {
@@ -124,6 +128,9 @@ struct ParallelLayers {
   }(List<In>{});
 
   template <class In>
+  static constexpr bool backward_ignores_y = is_identity<typename SumActivation<Merge>::Type>;
+
+  template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return branches_scratch(branches<In>, samples);
   }
@@ -160,6 +167,7 @@ struct ParallelLayers {
         all[b].place.first_variable = before.first_variable;
         all[b].place.first_state_variable = before.first_state_variable;
         if (std::is_same_v<Merge, NoMerge>) all[b].place.kept = nullptr;  // others read it
+        all[b].reads_output = all[b].place.reads_y || HasMergeBackward<Merge>;
         before.position += HideIdentity && !all[b].computes ? 0 : layer_counts[b];
         before.first_variable += all[b].place.variables;
         before.first_state_variable += all[b].place.state_variables;

@@ -48,7 +48,7 @@ enum class GradientPlace : unsigned char {
   nowhere,  ///< not wanted
   of_x,     ///< over the layer's input
   of_dy,    ///< over the layer's output gradient
-  buffer,   ///< one of the two in temporary memory
+  buffer,   ///< in temporary memory
 };
 
 /// How a layer runs backward.
@@ -67,16 +67,6 @@ struct BackwardCall {
   return layer.is_container ? nullptr : context.trace;
 }
 
-/// One of the two places for outputs that are kept packed; null where none is.
-template <class Pass>
-[[nodiscard]] auto* unpacked_room(std::span<const LayerPlace> layers, const Pass& pass,
-                                  std::size_t samples, std::size_t which) {
-  const std::size_t elements = unpacked_elements(layers, samples);
-  auto* const begin = pass.temporary.data();
-  return elements == 0 ? nullptr
-                       : begin + 2 * gradient_elements(layers, samples) + which * elements;
-}
-
 /// Calls f(i, x, y, kept, scratch) for each layer, first to last, with where its arrays lie in
 /// those of the container's pass. `kept`: where y is kept, if that is not y itself, else null.
 template <class T, class F>
@@ -85,16 +75,16 @@ void each_layer(std::span<const LayerPlace> layers, const ForwardPass<T>& pass, 
   TensorView<const T> x = pass.x;
   T* output = pass.scratch.data();
   std::size_t own = kept_elements(layers, samples);
-  T* const unpacked[2] = {unpacked_room(layers, pass, samples, 0),
-                          unpacked_room(layers, pass, samples, 1)};
+  const InTurn<T> unpacked{pass.temporary.data(), unpacked_elements(layers, samples, true)};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerPlace& layer = layers[i];
     const bool is_last = i + 1 == layers.size();
     const bool packs = !is_last && layer.kept != nullptr;
-    const TensorView<T> y = layer.output.view(is_last ? pass.y.data()
-                                              : packs ? unpacked[i % 2]
-                                                      : output,
-                                              samples);
+    const TensorView<T> y =
+        layer.output.view(is_last ? pass.y.data()
+                          : packs ? unpacked.at(i, layer.output.elements(samples))
+                                  : output,
+                          samples);
     const std::size_t scratch_size = layer.scratch_size(samples);
     f(i, layer.input.view(x.data(), samples), y, packs ? output : nullptr,
       pass.scratch.subspan(own, scratch_size));
@@ -176,10 +166,9 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
   }
   const std::size_t samples = samples_of(pass.x, layers.front().input);
   const std::size_t kept = kept_elements(layers, samples);
-  const std::size_t largest = gradient_elements(layers, samples);
-  T* const gradients[2] = {pass.temporary.data(), pass.temporary.data() + largest};
-  T* const unpacked[2] = {unpacked_room(layers, pass, samples, 0),
-                          unpacked_room(layers, pass, samples, 1)};
+  const InTurn<T> gradients{pass.temporary.data(), gradient_elements(layers, samples)};
+  const InTurn<T> unpacked{gradients.begin + gradients.size,
+                           unpacked_elements(layers, samples, false)};
   std::size_t turn = 0;
   std::size_t own = container_scratch(layers, samples);
   const T* y = pass.y.data();
@@ -192,12 +181,14 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
     const std::size_t scratch_size = layer.scratch_size(samples);
     own -= scratch_size;
     if (i > 1) {
-      packed -= layers[i - 2].kept_size(samples);
-      input = layers[i - 2].unpack_output(packed, unpacked[i % 2], samples);
+      const LayerPlace& below = layers[i - 2];
+      packed -= below.kept_size(samples);
+      input = below.unpack_output(packed, unpacked.at(i, below.output.elements(samples)), samples);
     }
     StepContext context = layer.context(pass.context);
     if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
     T* dx = nullptr;
+    const auto buffer = [&] { return gradients.at(++turn, layer.input.elements(samples)); };
     switch (call.dx) {
       case GradientPlace::given:
         dx = pass.dx.data();
@@ -211,10 +202,10 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
         if (i < layers.size() || !pass.keeps_dy)
           dx = dy;
         else
-          dx = pass.spare != nullptr ? pass.spare : gradients[turn ^= 1];
+          dx = pass.spare != nullptr ? pass.spare : buffer();
         break;
       case GradientPlace::buffer:
-        dx = gradients[turn ^= 1];
+        dx = buffer();
         break;
     }
     const T* const x = i == 1 ? pass.x.data() : input;
