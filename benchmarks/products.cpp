@@ -1,11 +1,11 @@
 // The products of a dense layer alone, beside the measured peak of the floating-point units.
 //
-// benchmark_products [rounds (default: 5)] [bfloat16]
+// benchmark_products [rounds (default: 5)] [bfloat16|float16]
 //
 // Prints a row for each layer: the speed of its three products, in percent of the peak, medians of
 // the rounds, in each of which the peak is measured just before. Processor time of one thread;
-// LOCKSTEP_MAX_ISA sets the instruction set. With "bfloat16", operands are rounded to it, and the
-// peak is still that of float.
+// LOCKSTEP_MAX_ISA sets the instruction set. With "bfloat16" or "float16", operands are rounded to
+// it, and the peak is still that of float.
 
 #include <algorithm>
 #include <cstddef>
@@ -97,8 +97,10 @@ double measure(const Layer& layer, int rounds) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
-  std::optional<kernels::BFloat16Products> scope;
-  if (argc > 2 && std::string_view(argv[2]) == "bfloat16") scope.emplace();
+  std::optional<kernels::BFloat16Products> bfloat16;
+  std::optional<kernels::Float16Products> float16;
+  if (argc > 2 && std::string_view(argv[2]) == "bfloat16") bfloat16.emplace();
+  if (argc > 2 && std::string_view(argv[2]) == "float16") float16.emplace();
   const std::string level(lockstep::to_string(kernels::instruction_set()));
   std::puts("| layer | inputs x units, columns | forward | weight gradient | input gradient |");
   std::puts("|---|---|---|---|---|");

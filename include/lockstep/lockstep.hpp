@@ -52,6 +52,7 @@ template <class... Named>
 struct Outputs;  // #include <lockstep/model/inputs_outputs.hpp>
 
 struct MixedBFloat16;  // #include <lockstep/network/mixed_precision.hpp>
+struct MixedFloat16;   // #include <lockstep/network/mixed_precision.hpp>
 template <class L>
 struct Float32;  // #include <lockstep/network/float32.hpp>
 template <class...>

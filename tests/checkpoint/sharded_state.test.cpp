@@ -238,6 +238,9 @@ TEST_CASE("sharded state: sizes are checked before memory is taken") {
   CHECK(contains(with("[0,0,1]", "[0,0,2]"), "not exactly once"));
   CHECK(contains(with("\"version\": 1", "\"version\": 2"), "use a newer lockstep"));
   CHECK(contains(with("shard-1-", "shard-/../"), "the entry of shard"));
+  CHECK(contains(with("shard-1-", "../shard-1-"), "the entry of shard"));
+  CHECK(contains(with("shard-1-", "shard-0-"), "damaged: it names 'shard-0-of-2-"));
+  CHECK(contains(with("\"scalar\": \"float32\"", "\"scalar\": \"int8\""), "unknown scalar type"));
   CHECK(contains(with("lockstep sharded state", "something else"), "no manifest"));
   ls::write_file_atomically(path + "/manifest.json", bytes);
   CHECK(refusal(path) == "none");

@@ -10,6 +10,12 @@ TEST_SUITE("failure text") {
     const WorkerNames names({"a:1", "b:2"}), in_elastic_world({"a:1", "b:2"}, {0, 4});
     CHECK(names.size() == 2);
     CHECK(names(1) == "worker 1 (b:2)");
+    // A rank's certificate is for its worker; a rank that a stranger has made up stays what it is.
+    for (const int rank : {0, 1, 2, -1}) CHECK(names.number(rank) == rank);
+    CHECK(in_elastic_world.number(0) == 0);
+    CHECK(in_elastic_world.number(1) == 4);
+    CHECK(in_elastic_world.number(2) == 2);
+    CHECK(in_elastic_world.number(-1) == -1);
     CHECK(in_elastic_world(1) == "worker 4 (b:2)");
     CHECK(in_elastic_world.shortly(1) == "worker 4");
     CHECK(in_elastic_world.shortly(9) == "worker 9");  // as a stranger claims

@@ -1,4 +1,4 @@
-// expect-error: Int8Weights rounds kernels of Dense and of attention with at least 32 inputs, and this network has none
+// expect-error: Int8Weights rounds kernels of Dense and of attention with at least 32 inputs and tables of Embedding of that width, and this network has none
 #include <lockstep/layers/dense.hpp>
 #include <lockstep/network/sequential.hpp>
 #include <lockstep/saving/int8_weights.hpp>

@@ -18,6 +18,7 @@
 
 namespace ls = lockstep;
 namespace kernels = lockstep::kernels;
+using lockstep::detail::Float16;
 using lockstep_test::Array;
 using lockstep_test::random_array;
 
@@ -74,12 +75,13 @@ Operands operands_of(const Product& p) {
 }
 
 /// C after the product, whose columns beyond p.columns keep what was there.
-std::vector<float> product_of(const Product& p, const Operands& o) {
+std::vector<float> product_of(
+    const Product& p, const Operands& o,
+    kernels::ProductFunction<float> multiply = kernels::multiply_bfloat16) {
   Array<float> c(o.c.size());
   std::copy(o.c.begin(), o.c.end(), c.begin());
-  kernels::multiply_bfloat16({c.data(), p.rows, p.columns, p.step()}, o.a.data(), o.b.data(),
-                             p.inner, p.steps(), {p.adds, p.has_bias ? o.bias.data() : nullptr},
-                             {p.minimum});
+  multiply({c.data(), p.rows, p.columns, p.step()}, o.a.data(), o.b.data(), p.inner, p.steps(),
+           {p.adds, p.has_bias ? o.bias.data() : nullptr}, {p.minimum});
   return {c.begin(), c.end()};
 }
 
@@ -152,15 +154,17 @@ TEST_CASE("bfloat16: edges") {
   });
 }
 
-TEST_CASE("bfloat16 products: those of rounded numbers, for each layout and awkward sizes") {
-  lockstep_test::for_each_bfloat16_instruction_set([] {
+/// Compares `multiply` with sums in double of what `rounded` gives, and its bits on all levels.
+template <class Multiply, class Round>
+void check_products(const Multiply& multiply, const Round& round) {
+  lockstep_test::for_each_bfloat16_instruction_set([&] {
     for (const Product& p : products) {
       CAPTURE(p.rows);
       CAPTURE(p.columns);
       CAPTURE(p.inner);
       const Operands o = operands_of(p);
-      const std::vector<float> c = product_of(p, o);
-      const Array<float> a = rounded(o.a), b = rounded(o.b);
+      const std::vector<float> c = product_of(p, o, multiply);
+      const Array<float> a = round(o.a), b = round(o.b);
       double worst = 0;
       std::size_t changed = 0;
       for (std::size_t row = 0; row < p.rows; ++row)
@@ -182,16 +186,69 @@ TEST_CASE("bfloat16 products: those of rounded numbers, for each layout and awkw
   });
 }
 
-TEST_CASE("bfloat16 products: all instruction sets give equal bits") {
-  for (const Product& p : products) {
-    CAPTURE(p.rows);
-    CAPTURE(p.columns);
-    CAPTURE(p.inner);
-    const Operands o = operands_of(p);
-    std::vector<std::vector<float>> results;
-    lockstep_test::for_each_bfloat16_instruction_set([&] { results.push_back(product_of(p, o)); });
-    for (const std::vector<float>& result : results) CHECK(result == results[0]);
-  }
+TEST_CASE("bfloat16 products: those of rounded numbers, for each layout and awkward sizes") {
+  check_products(kernels::multiply_bfloat16, [](const Array<float>& v) { return rounded(v); });
+}
+TEST_CASE("float16 products: those of rounded numbers, for each layout and awkward sizes") {
+  check_products(kernels::multiply_float16, [](const Array<float>& values) {
+    Array<float> result(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      result[i] = Float16::decode(Float16::encode(values[i]));
+    return result;
+  });
+}
+
+TEST_CASE("bfloat16 and float16 products: all instruction sets give equal bits") {
+  for (const auto multiply : {kernels::multiply_bfloat16, kernels::multiply_float16})
+    for (const Product& p : products) {
+      CAPTURE(p.rows);
+      CAPTURE(p.columns);
+      CAPTURE(p.inner);
+      const Operands o = operands_of(p);
+      std::vector<std::vector<float>> results;
+      lockstep_test::for_each_bfloat16_instruction_set(
+          [&] { results.push_back(product_of(p, o, multiply)); });
+      for (const std::vector<float>& result : results) CHECK(result == results[0]);
+    }
+}
+
+TEST_CASE("float16: rounding and packing on all instruction sets are those of core/half.hpp") {
+  // Each float whose lower 12 bits are near the middle between two halves or 0, subnormals,
+  // infinity and NaN too.
+  std::vector<float> numbers;
+  for (std::uint32_t upper = 0; upper < 1U << 20; ++upper)
+    for (const std::uint32_t lower : {0U, 1U, 0xFFFU})
+      numbers.push_back(std::bit_cast<float>(upper << 12 | lower));
+  const std::size_t n = numbers.size();
+  REQUIRE(n % 16 == 0);
+  std::vector<float> expected(n), rounded_numbers(n), packed(n / 2 + 1, 5.0F), back(n + 1, 5.0F);
+  for (std::size_t i = 0; i < n; ++i) expected[i] = Float16::decode(Float16::encode(numbers[i]));
+  CHECK(expected[n / 2 - 1] != expected[n / 2 - 1]);
+  const auto wrong = [&](const std::vector<float>& got) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      count += std::isnan(expected[i]) ? !std::isnan(got[i]) : bits(got[i]) != bits(expected[i]);
+    return count;
+  };
+  lockstep_test::for_each_instruction_set([&] {
+    kernels::round_to_float16(n, numbers.data(), rounded_numbers.data());
+    CHECK(wrong(rounded_numbers) == 0);
+    kernels::round_to_float16(7, numbers.data() + n / 4, rounded_numbers.data() + n / 4);
+    CHECK(wrong(rounded_numbers) == 0);
+    kernels::pack_float16(n, numbers.data(), packed.data());
+    kernels::unpack_float16(n, packed.data(), back.data());
+    CHECK(wrong(back) == 0);
+    CHECK(packed[n / 2] == 5.0F);
+    CHECK(back[n] == 5.0F);
+    std::size_t other_halves = 0;
+    const auto* const half = reinterpret_cast<const char*>(packed.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      std::uint16_t value = 0;
+      std::memcpy(&value, half + 2 * i, 2);
+      other_halves += !std::isnan(numbers[i]) && value != Float16::encode(numbers[i]);
+    }
+    CHECK(other_halves == 0);
+  });
 }
 
 TEST_CASE("bfloat16 products: a number below 2^-126 is lost at most") {

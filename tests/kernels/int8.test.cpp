@@ -13,6 +13,7 @@
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/kernels/dense.hpp"
+#include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/few_samples.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/random_array.hpp"
@@ -30,16 +31,18 @@ struct Rounded {
   std::size_t inputs, units;
   ls::Buffer memory{kernels::Int8Kernel::bytes(inputs, units)};
 
-  Rounded(std::size_t input_count, std::size_t unit_count, const float* weights)
+  Rounded(std::size_t input_count, std::size_t unit_count, const float* weights,
+          bool is_table = false)
       : inputs(input_count), units(unit_count) {
-    kernels::quantize_int8(inputs, units, weights, kernel());
+    kernels::quantize_int8(inputs, units, weights, kernel(), is_table);
   }
   [[nodiscard]] kernels::Int8Kernel kernel() const { return {inputs, units, memory.data()}; }
   [[nodiscard]] const float* weights() const {
     return reinterpret_cast<const float*>(memory.data());
   }
   [[nodiscard]] kernels::OtherWeights<float> format() const {
-    return {memory.data(), memory.data() + memory.size(), kernels::multiply_int8};
+    return {memory.data(), memory.data() + memory.size(), kernels::multiply_int8,
+            kernels::gather_int8};
   }
 };
 
@@ -104,7 +107,7 @@ TEST_CASE("int8: products of any size have the bits of plain loops, on all instr
        {Size{1, 1, 1, true, none}, Size{1, 768, 40, true, none}, Size{2, 33, 17, false, 0},
         Size{3, 64, 8, true, none}, Size{4, 95, 130, true, -0.5F}, Size{5, 32, 3, true, none},
         Size{16, 100, 16, false, none}, Size{65, 128, 70, true, 0}, Size{130, 31, 5, true, none},
-        Size{0, 5, 5, true, none}}) {
+        Size{80, 600, 70, true, none}, Size{0, 5, 5, true, none}}) {
     CAPTURE(s.rows);
     CAPTURE(s.inputs);
     CAPTURE(s.units);
@@ -144,6 +147,55 @@ TEST_CASE("int8: products of any size have the bits of plain loops, on all instr
       CHECK(batch_equal);
     });
   }
+}
+
+TEST_CASE("int8: rows of a table are looked up, in a batch and one alone, and multiplied") {
+  constexpr std::size_t vocabulary = 19, width = 37;
+  std::mt19937 random(5);
+  const Array<float> table = random_array<float>(vocabulary * width, random),
+                     x = random_array<float>(width, random);
+  Array<float> turned(table.size());
+  for (std::size_t id = 0; id < vocabulary; ++id)
+    for (std::size_t d = 0; d < width; ++d)
+      turned.data()[d * vocabulary + id] = table[id * width + d];
+  for_each_instruction_set([&] {
+    const Rounded rounded(width, vocabulary, table.data(), true);
+    const Rounded kernel(width, vocabulary, turned.data());
+    CHECK(std::memcmp(rounded.memory.data(), kernel.memory.data(), kernel.memory.size()) == 0);
+    const kernels::WithOtherWeights<float> scope(rounded.format());
+    const auto number = [&](std::size_t id, std::size_t d) {  // by hand
+      float largest = 0;
+      for (std::size_t i = 0; i < width; ++i)
+        largest = std::max(largest, std::abs(table[id * width + i]));
+      const volatile float scaled = table[id * width + d] * (127 / largest);
+      return std::nearbyint(scaled) * (largest / 127);
+    };
+    for (const std::size_t count : {0U, 5U, 16U, 33U}) {
+      CAPTURE(count);
+      const std::size_t stride = kernels::padded_columns(count);
+      Array<float> ids(count);
+      for (float& id : ids) id = static_cast<float>(random() % vocabulary);
+      if (count > 0) ids[0] = static_cast<float>(vocabulary - 1);
+      const Array<float> y(width * stride, 7.0F);
+      kernels::gather_rows<float>(
+          {rounded.weights(), width, ids.data(), count, stride, y.data(), vocabulary});
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < stride; ++i)
+        for (std::size_t d = 0; d < width; ++d)
+          wrong +=
+              y[d * stride + i] != (i < count ? number(static_cast<std::size_t>(ids[i]), d) : 0.0F);
+      CHECK(wrong == 0);
+    }
+    std::vector<float> row(width + 1, 7.0F);
+    const float id = 3;
+    kernels::gather_rows<float>({rounded.weights(), width, &id, 1, 1, row.data(), vocabulary});
+    for (std::size_t d = 0; d < width; ++d) CHECK(row[d] == number(3, d));
+    CHECK(row[width] == 7);
+  });
+  const float id = 3;  // of floats
+  std::vector<float> row(width);
+  kernels::gather_rows<float>({table.data(), width, &id, 1, 1, row.data(), vocabulary});
+  CHECK(std::equal(row.begin(), row.end(), table.data() + 3 * width));
 }
 
 TEST_CASE("int8: the largest numbers do not overflow, and products are close to those of floats") {

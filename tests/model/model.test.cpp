@@ -170,6 +170,38 @@ TEST_CASE("set_weights: refuses other numbers and shapes by name, and changes no
   CHECK(contains(message([](auto& w) { w[1].values.pop_back(); }), "with 5 values"));
 }
 
+TEST_CASE("set_weights: by name, in any order; all others stay") {
+  for (const int replicas : {1, 2}) {
+    TinyTrainer trainer({.replicas = replicas, .seed = 1});
+    trainer.fit(data(), {.epochs = 1});
+    auto expected = trainer.get_weights();
+    expected[3].values = {1, 2, 3};
+    expected[0].values.assign(24, 0.25F);
+    trainer.set_weights({expected[3], expected[0]}, {.by_name = true});
+    const auto found = trainer.get_weights();
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(found[i].values == expected[i].values);
+    trainer.fit(data(), {.epochs = 1});
+    TinyTrainer other({.replicas = replicas, .seed = 1});
+    other.fit(data(), {.epochs = 1});
+    other.set_weights(expected);
+    other.fit(data(), {.epochs = 1});
+    CHECK(trainer.parameters_crc32c() == other.parameters_crc32c());  // on all replicas
+  }
+  TinyTrainer trainer;
+  const std::uint32_t before = trainer.parameters_crc32c();
+  const auto message = [&](std::vector<ls::Weight<float>> weights) {
+    const std::string text = message_of<ls::ConfigurationError>(
+        [&] { trainer.set_weights(weights, {.by_name = true}); });
+    CHECK(trainer.parameters_crc32c() == before);
+    return text;
+  };
+  const ls::Weight<float> bias{"user_dense_1/bias", {3}, {1, 2, 3}};
+  CHECK(contains(message({bias, {"dense/bias", {3}, {1, 2, 3}}}),
+                 "the model has no variable 'dense/bias'; it has user_dense/kernel, "));
+  CHECK(contains(message({bias, bias}), "'user_dense_1/bias' is given twice"));
+  CHECK(contains(message({{bias.name, {1}, {1}}}), "expected user_dense_1/bias (3), got "));
+}
+
 TEST_CASE("fit: a second one goes on with weights, moments and updates of the first") {
   TinyTrainer once({.momentum = 0.9}), twice({.momentum = 0.9});
   once.fit(data(), {.epochs = 4});

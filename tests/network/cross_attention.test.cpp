@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "golden/attention.hpp"
+#include "golden/attention_keys.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/reshaping.hpp"
@@ -205,6 +206,102 @@ TEST_CASE("Attention and AdditiveAttention: shape, variables, gradients, dropout
   // Sequences above 256 keep two numbers for each query.
   using Long = ls::AdditiveAttention<ls::Identity, ls::Dense<1>>;
   lockstep_test::check_gradients<Long, Sequence<260, 1>>(1);
+}
+
+namespace {
+
+/// Of Attention or AdditiveAttention with 3 queries, 5 values and 5 keys.
+template <class Golden, class L>
+void check_three() {
+  using In = Sequence<13, 5>;
+  lockstep_test::LayerRig<L, In, double> rig(2);
+  REQUIRE(rig.weights.size() == Golden::weights);
+  for (std::size_t i = 0; i < rig.weights.size(); ++i)  // one number each, or one array
+    std::copy_n(Golden::weight + i, rig.weights[i].size(), rig.weights[i].begin());
+  double worst = 0;
+  const auto compare = [&](double a, double b) { worst = std::max(worst, std::abs(a - b)); };
+  const auto each = [&](std::size_t first, std::size_t count, std::size_t width, const auto& f) {
+    for (std::size_t s = 0; s < 2; ++s)
+      for (std::size_t t = 0; t < count; ++t)
+        for (std::size_t i = 0; i < width; ++i)
+          f((s * count + t) * width + i, i * rig.stride + s * 13 + first + t);
+  };
+  each(0, 3, 4, [&](std::size_t from, std::size_t to) { rig.x[to] = Golden::query[from]; });
+  each(3, 5, 2, [&](std::size_t from, std::size_t to) { rig.x[to] = Golden::value[from]; });
+  each(8, 5, 4, [&](std::size_t from, std::size_t to) { rig.x[to] = Golden::key[from]; });
+  for (std::size_t s = 0; s < 2; ++s) {  // behind each token
+    for (std::size_t t = 0; t < 3; ++t)
+      rig.x[4 * rig.stride + s * 13 + t] = Golden::mask[s * 3 + t];
+    for (std::size_t t = 0; t < 5; ++t) {
+      rig.x[2 * rig.stride + s * 13 + 3 + t] = Golden::value_mask[s * 5 + t];
+      rig.x[4 * rig.stride + s * 13 + 8 + t] = 0;  // the keys' has no effect
+    }
+    for (std::size_t t = 0; t < 3; ++t)
+      for (std::size_t f = 0; f < 2; ++f)
+        rig.dy[f * rig.out_stride + s * 3 + t] = Golden::dy[(s * 3 + t) * 2 + f];
+  }
+  rig.forward();
+  rig.backward();
+  for (std::size_t s = 0; s < 2; ++s)
+    for (std::size_t t = 0; t < 3; ++t)
+      for (std::size_t f = 0; f < 2; ++f)
+        compare(rig.y[f * rig.out_stride + s * 3 + t], Golden::y[(s * 3 + t) * 2 + f]);
+  each(0, 3, 4,
+       [&](std::size_t from, std::size_t to) { compare(rig.dx[to], Golden::dquery[from]); });
+  each(3, 5, 2,
+       [&](std::size_t from, std::size_t to) { compare(rig.dx[to], Golden::dvalue[from]); });
+  each(8, 5, 4, [&](std::size_t from, std::size_t to) { compare(rig.dx[to], Golden::dkey[from]); });
+  for (std::size_t i = 0; i < rig.gradients.size(); ++i)
+    for (std::size_t k = 0; k < rig.gradients[i].size(); ++k)
+      compare(rig.gradients[i][k], Golden::weight_gradient[i + k]);
+  CHECK(worst < 2e-7);
+}
+
+}  // namespace
+
+TEST_CASE("Attention and AdditiveAttention with keys: Keras's values and gradients") {
+  namespace golden = lockstep_test::golden;
+  using Three = ls::ValueAndKey<Part<3, 5, 2>, Part<8, 5, 4>>;
+  lockstep_test::for_each_instruction_set([] {
+    check_three<golden::attention_keys_dot,
+                ls::Attention<Queries4, Three, ls::AttentionOptions{.use_scale = true}>>();
+    check_three<golden::attention_keys_concat,
+                ls::Attention<Queries4, Three,
+                              ls::AttentionOptions{.use_scale = true,
+                                                   .score_mode = ls::ScoreMode::concat,
+                                                   .use_causal_mask = true}>>();
+    check_three<golden::attention_keys_additive, ls::AdditiveAttention<Queries4, Three>>();
+  });
+}
+
+TEST_CASE("Attention and AdditiveAttention with keys: shape, variables, gradients") {
+  using Queries = ls::Sequential<Part<0, 3, 2>, ls::Dense<4, ls::Tanh>>;
+  using Three = ls::ValueAndKey<ls::Sequential<Part<3, 5, 4>, ls::Dense<3>>,
+                                ls::Sequential<Part<3, 5, 2>, ls::Dense<4>>>;
+  using In = Sequence<8, 5>;
+  constexpr ls::AttentionOptions scaled{.use_scale = true, .dropout = 0.4};
+  using L = ls::Attention<Queries, Three, scaled>;
+  static_assert(std::is_same_v<L::Output<In>, Sequence<3, 3>>);
+  static_assert(L::variables<In>.size() == 7 && L::variables<In>[6].name == "scale");
+  lockstep_test::check_gradients_for_all_batches<L, In>();
+  lockstep_test::check_gradients_for_all_batches<ls::AdditiveAttention<Queries, Three>, In>();
+  // Keys that are the values are the values.
+  constexpr ls::AttentionOptions without{.use_scale = true};  // (Layers have other random numbers.)
+  using Twice = ls::Attention<ls::Identity, ls::ValueAndKey<ls::Identity, ls::Identity>, without>;
+  using Once = ls::Attention<ls::Identity, ls::Identity, without>;
+  lockstep_test::LayerRig<Twice, Sequence<4, 3>, double> twice(2);
+  lockstep_test::LayerRig<Once, Sequence<4, 3>, double> once(2);
+  twice.weights[0][0] = once.weights[0][0] = 0.7;
+  twice.forward();
+  once.forward();
+  twice.backward();
+  once.backward();
+  for (std::size_t f = 0; f < 3; ++f)
+    for (std::size_t row = 0; row < 8; ++row) {
+      CHECK(twice.y[f * 16 + row] == once.y[f * 16 + row]);
+      CHECK(twice.dx[f * 16 + row] == doctest::Approx(once.dx[f * 16 + row]).epsilon(1e-12));
+    }
+  CHECK(twice.gradients[0][0] == doctest::Approx(once.gradients[0][0]).epsilon(1e-12));
 }
 
 TEST_CASE("CrossAttention: the outputs of its branches are shown, and its own") {

@@ -39,7 +39,9 @@
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/shared.hpp"
+#include "lockstep/network/spectral_normalization.hpp"
 #include "lockstep/network/tied_head.hpp"
+#include "lockstep/network/time_distributed.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -133,11 +135,13 @@ struct Doubled {
   using Output = In;
 };
 
-bool is_bfloat16(float value) {
+template <auto Round>
+bool is_rounded(float value) {
   float result = 0;
-  ls::kernels::round_to_bfloat16(1, &value, &result);
+  Round(1, &value, &result);
   return result == value;
 }
+bool is_bfloat16(float value) { return is_rounded<ls::kernels::round_to_bfloat16>(value); }
 
 template <class Net>
 Eigen::Index positions_of_output() {
@@ -145,9 +149,9 @@ Eigen::Index positions_of_output() {
   return static_cast<Eigen::Index>(ls::positions_of<Out>);
 }
 
-template <class Net>
+template <class Net, class Policy = ls::MixedBFloat16>
 std::vector<float> predictions(std::size_t inputs, bool of_ids) {
-  auto model = ls::compile<Net, ls::MixedBFloat16>({.seed = 1});
+  auto model = ls::compile<Net, Policy>({.seed = 1});
   const auto [x, y] = batch_of(inputs, 4, of_ids, 5);
   const auto rows = model.predict(x);
   return {rows.data(), rows.data() + rows.size()};
@@ -179,6 +183,45 @@ TEST_CASE("mixed precision: 20 steps have the losses of Keras with mixed_bfloat1
   CHECK(distance<Mlp, float>(golden::mlp_float32, 0.1, 4, false) < 1e-5);
   CHECK(distance<Cnn, float>(golden::cnn_float32, 0.02, 4, false) < 1e-4);
   CHECK(distance<Gpt, float>(golden::gpt_float32, 0.1, 13, true) < 1e-4);
+}
+
+TEST_CASE("mixed precision: 20 steps have the losses of Keras with mixed_float16") {
+  for_each_bfloat16_instruction_set([] {
+    using Policy = ls::MixedFloat16;
+    CHECK(distance<Mlp, Policy>(golden::mlp_mixed_float16, 0.1, 4, false) < 1e-3);
+    CHECK(distance<Cnn, Policy>(golden::cnn_mixed_float16, 0.02, 4, false) < 4e-3);
+    CHECK(distance<Gpt, Policy>(golden::gpt_mixed_float16, 0.1, 13, true) < 1e-3);
+  });
+}
+
+TEST_CASE("mixed precision: what layers give is float16 with MixedFloat16") {
+  const auto count = [](const std::vector<float>& values) {
+    std::size_t fine = 0;
+    for (const float value : values) fine += !is_rounded<ls::kernels::round_to_float16>(value);
+    return fine;
+  };
+  CHECK(count(predictions<Mlp, ls::MixedFloat16>(20, false)) == 0);
+  CHECK(count(predictions<Gpt, ls::MixedFloat16>(8, true)) == 0);
+  CHECK(count(predictions<Cnn, ls::MixedFloat16>(64, false)) > 0);
+  // Beyond 65504 it is infinite, and between 1 and 2 there are 1024 steps.
+  using Net = ls::Sequential<ls::Input<1>, ls::Dense<1>>;
+  auto model = ls::compile<Net, ls::MixedFloat16>({.seed = 1});
+  auto weights = model.get_weights();
+  const auto predict = [&](float kernel, float bias) {
+    weights[0].values = {kernel};
+    weights[1].values = {bias};
+    model.set_weights(weights);
+    return model.predict(Eigen::MatrixXf::Constant(1, 1, 1))(0, 0);
+  };
+  for_each_bfloat16_instruction_set([&] {
+    CHECK(predict(1 + 0x1p-10F, 0) == 1 + 0x1p-10F);
+    CHECK(predict(1 + 0x1p-11F, 0) == 1);
+    CHECK(predict(1, 0x1p-11F) == 1);
+    CHECK(predict(65504, 15) == 65504);
+    CHECK(std::isinf(predict(65504, 16)));
+    CHECK(predict(0x1p-24F, 0) == 0x1p-24F);
+    CHECK(predict(0x1p-26F, 0) == 0);
+  });
 }
 
 TEST_CASE("mixed precision: a Dense rounds its input, its kernel and its output") {
@@ -249,6 +292,13 @@ TEST_CASE("mixed precision: layers in containers are as they are without") {
                      ls::Recompute<Norm, Head>>;
   ls::OneDeviceStrategy strategy;
   CHECK(trained<Plain>(strategy) == trained<Kept>(strategy));
+  using Timed = ls::Sequential<
+      ls::Input<8>, Table,
+      ls::Residual<
+          ls::Sequential<ls::TimeDistributed<ls::Sequential<Norm, ls::Dense<16, ls::GELU>>>>,
+          ls::Sequential<ls::TimeDistributed<ls::Dense<16>>>>,
+      ls::TimeDistributed<Norm>, Head>;
+  CHECK(trained<Plain>(strategy) == trained<Timed>(strategy));
   using Towers = ls::Sequential<ls::Input<8>, ls::Parallel<ls::Concatenate, ls::Slice<0, 8>>,
                                 ls::Dense<6, ls::ReLU>, Norm, ls::Dense<4>>;
   using Shared = ls::Sequential<
@@ -279,11 +329,14 @@ TEST_CASE("mixed precision: each container goes back from what it keeps, as in f
   };
   const auto check = [&]<class Net>() {
     const auto mixed = losses_of.template operator()<Net, ls::MixedBFloat16>(),
+               finer = losses_of.template operator()<Net, ls::MixedFloat16>(),
                in_float = losses_of.template operator()<Net, float>();
     REQUIRE(mixed.size() == 20);
     CHECK(in_float.back() < 0.95 * in_float.front());
     for (std::size_t step = 0; step < 20; ++step)
       CHECK(std::abs(mixed[step] / in_float[step] - 1) < 0.03);
+    for (std::size_t step = 0; step < 20; ++step)
+      CHECK(std::abs(finer[step] / in_float[step] - 1) < 0.005);
     return mixed;
   };
   check.operator()<ls::Sequential<ls::Input<8>, ls::Frozen<Table>, Norm,
@@ -299,6 +352,11 @@ TEST_CASE("mixed precision: each container goes back from what it keeps, as in f
       ls::Input<8>, Table,
       ls::Parallel<ls::Multiply, ls::Dense<16, ls::ReLU>,
                    ls::Sequential<ls::Dense<8, ls::Tanh>, ls::Dense<16, ls::Sigmoid>>>,
+      ls::Dense<13>>>();
+  check.operator()<ls::Sequential<
+      ls::Input<8>, Table, ls::SpectralNormalization<ls::Dense<16, ls::GELU>>,
+      ls::TimeDistributed<ls::Sequential<ls::Dense<16, ls::Tanh>,
+                                         ls::SpectralNormalization<ls::Dense<16, ls::ReLU>>>>,
       ls::Dense<13>>>();
   using Shared =
       ls::Sequential<ls::Input<8>, Table, ls::Flatten,
@@ -327,8 +385,10 @@ TEST_CASE("mixed precision: a loss that is not finite names the layer, also one 
 
 TEST_CASE("mixed precision: a layer of the program's own reads rounded variables and inputs") {
   static_assert(
-      std::is_same_v<ls::detail::WithBFloat16<ls::Reshape<2, 2>>::Type, ls::Reshape<2, 2>>);
-  static_assert(ls::detail::WithBFloat16<Doubled>::precision == ls::detail::Precision::operands);
+      std::is_same_v<ls::detail::WithHalf<ls::detail::BFloat16Numbers, ls::Reshape<2, 2>>::Type,
+                     ls::Reshape<2, 2>>);
+  static_assert(ls::detail::WithHalf<ls::detail::BFloat16Numbers, Doubled>::precision ==
+                ls::detail::Precision::operands);
   // Bins are whole numbers, which an Embedding looks up.
   static_assert(ls::detail::precision_of("discretization") == ls::detail::Precision::unchanged);
   static_assert(ls::detail::precision_of("category_encoding") == ls::detail::Precision::unchanged);
@@ -373,6 +433,28 @@ TEST_CASE("mixed precision: activations take half of their memory, and the budge
       12);
 }
 
+template <class Net>
+std::size_t halved_activations() {
+  return ls::budget<Net>(64, ls::SGD{}).activations -
+         ls::budget<ls::MixedBFloat16::Network<Net>>(64, ls::SGD{}).activations;
+}
+
+TEST_CASE("mixed precision: a wrapped layer's output takes half of its memory, too") {
+  using Dense = ls::Dense<128, ls::ReLU>;
+  using Last = ls::Dense<10>;
+  const std::size_t saved = halved_activations<ls::Sequential<ls::Input<32>, Dense, Last>>();
+  CHECK(saved >= 64 * 128 / 2 * sizeof(float));
+  CHECK(halved_activations<ls::Sequential<ls::Input<32>, ls::Frozen<Dense>, Last>>() == saved);
+  CHECK(
+      halved_activations<ls::Sequential<ls::Input<32>, ls::SpectralNormalization<Dense>, Last>>() ==
+      saved);
+  CHECK(halved_activations<ls::Sequential<ls::Input<32>, ls::Recompute<Dense>, Last>>() == saved);
+  CHECK(halved_activations<ls::Sequential<ls::Input<4, 32>, ls::ToSequence,
+                                          ls::TimeDistributed<Dense>, ls::Flatten, Last>>() ==
+        halved_activations<
+            ls::Sequential<ls::Input<4, 32>, ls::ToSequence, Dense, ls::Flatten, Last>>());
+}
+
 TEST_CASE("mixed precision: the budget knows of rounded copies") {
   using Policy = ls::MixedBFloat16;
   using Wide = ls::Sequential<ls::Input<8, 8, 16>, ls::Conv2D<4, 3>, ls::Flatten, ls::Dense<4>>;
@@ -388,7 +470,7 @@ TEST_CASE("mixed precision: a Dense and an Activation are one layer") {
   using Apart = ls::Sequential<ls::Input<20>, ls::Dense<32>, ls::Activation<ls::ReLU>,
                                ls::Dense<16>, ls::Activation<ls::Tanh>, ls::Dense<4>>;
   CHECK(distance<Apart, ls::MixedBFloat16>(golden::mlp_mixed_bfloat16, 0.1, 4, false) < 1e-2);
-  using Mixed = ls::detail::WithBFloat16<Apart>::Type;
+  using Mixed = ls::detail::WithHalf<ls::detail::BFloat16Numbers, Apart>::Type;
   static_assert(Mixed::Chain<ls::Shape<20>>::Steps::size == 3);
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -163,6 +164,76 @@ TEST_CASE(
     CHECK_FALSE(saved_after_an_epoch(again));
     CHECK(again.save(50) == std::nullopt);
     CHECK(saved_after_an_epoch(again));
+  }));
+}
+
+TEST_CASE(
+    "CheckpointManager: sharded, all workers write each checkpoint, and go on from the newest that "
+    "all can read") {
+  const TemporaryFolder folder;
+  check_none(run_workers(2, [&](WorkerStrategy& strategy) {
+    const auto barrier = [&] {
+      strategy.run([](auto& replica) { replica.collective().barrier(); });
+    };
+    auto model = make(strategy, 1);
+    Counter counter;
+    ls::Checkpoint checkpoint(model, counter);
+    const ls::CheckpointManagerOptions options{
+        .directory = folder.path(), .max_to_keep = 3, .checkpoint_interval = 4, .sharded = true};
+    ls::CheckpointManager manager(checkpoint, options);
+    CHECK(manager.restore_or_initialize() == std::nullopt);
+    std::vector<std::uint32_t> after;
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      model.fit(batches(), {.epochs = epoch + 1, .verbose = 0, .initial_epoch = epoch});
+      ++counter.count;
+      CHECK(manager.save().has_value() == strategy.is_chief());
+      CHECK(manager.save() == std::nullopt);  // not due
+      after.push_back(model.parameters_crc32c());
+    }
+    barrier();
+    CHECK_FALSE(std::filesystem::exists(folder.path("ckpt-1")));
+    CHECK(std::filesystem::exists(folder.path("ckpt-2/manifest.json")));
+    CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-4"));
+
+    const auto restored = [&] {
+      auto other = make(strategy, 2);
+      Counter other_counter;
+      ls::Checkpoint into(other, other_counter);
+      ls::CheckpointManager from(into, options);
+      const auto path = from.restore_or_initialize();
+      REQUIRE(path);
+      CHECK(path->back() - '0' == other_counter.count);
+      CHECK(other.iterations() == 4 * other_counter.count);
+      CHECK(other.parameters_crc32c() ==
+            after.at(static_cast<std::size_t>(other_counter.count - 1)));
+      return other_counter.count;
+    };
+    CHECK(restored() == 4);
+    barrier();
+    const auto shards = [&](const std::string& name) {
+      std::vector<std::filesystem::path> found;
+      for (const auto& entry : std::filesystem::directory_iterator(folder.path(name)))
+        if (entry.path().filename().string().starts_with("shard-")) found.push_back(entry.path());
+      return found;
+    };
+    // Its size is what it was, which is all that the chief looks at first.
+    if (strategy.is_chief())
+      for (const auto& path : shards("ckpt-4")) {
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(-1, std::ios::end);
+        file.put('!');
+      }
+    barrier();
+    CHECK(restored() == 3);
+    barrier();
+    if (strategy.is_chief()) std::filesystem::remove(shards("ckpt-3").front());
+    barrier();
+    CHECK(restored() == 2);
+    barrier();
+    if (strategy.is_chief()) CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-2"));
+    ls::CheckpointManager at_once(checkpoint, {.directory = folder.path(), .sharded = true});
+    const auto failure = message_of<ls::DataError>([&] { (void)at_once.save(-1); });  // on both
+    CHECK(contains(failure, "the number of a checkpoint must be at least 0"));
   }));
 }
 

@@ -31,6 +31,7 @@
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/tied_head.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/saving/generator.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -59,6 +60,10 @@ using Block = ls::Sequential<ls::Residual<Norm, ls::MultiHeadAttention<2, 16, ca
 using Gpt = ls::Sequential<ls::Input<positions>, ls::Embedding<vocabulary, 32>,
                            ls::PositionEmbedding<positions>, ls::Repeat<2, Block>, Norm,
                            ls::Dense<vocabulary>>;
+using TiedGpt =
+    ls::Sequential<ls::Input<positions>,
+                   ls::TiedHead<ls::Embedding<vocabulary, 32>, ls::PositionEmbedding<positions>,
+                                ls::Repeat<2, Block>, Norm>>;
 
 const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
 
@@ -72,6 +77,19 @@ double accuracy(const Rows& scores, const std::vector<std::int64_t>& labels, Eig
     right += std::max_element(row, row + classes) - row == labels[i] ? 1U : 0U;
   }
   return static_cast<double>(right) / static_cast<double>(labels.size());
+}
+
+/// exp of the mean crossentropy.
+double perplexity(const Rows& scores, const std::vector<std::int64_t>& labels,
+                  Eigen::Index classes) {
+  double sum = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const float* const row = scores.data() + static_cast<Eigen::Index>(i) * classes;
+    double all = 0;
+    for (Eigen::Index k = 0; k < classes; ++k) all += std::exp(static_cast<double>(row[k]));
+    sum += std::log(all) - static_cast<double>(row[labels[i]]);
+  }
+  return std::exp(sum / static_cast<double>(labels.size()));
 }
 
 double distance(const Rows& a, const Rows& b) { return (a - b).norm() / b.norm(); }
@@ -102,7 +120,8 @@ TEST_CASE_TEMPLATE("Int8Weights: digits are told as well as in float, within hal
   CHECK(distance(rounded, whole) < 0.02);
 }
 
-TEST_CASE("Int8Weights: a small GPT writes as in float, in one pass and token by token") {
+TEST_CASE_TEMPLATE("Int8Weights: a small GPT writes as in float, in one pass and token by token",
+                   Net, Gpt, TiedGpt) {
   // Each text counts up, by a step that differs from text to text.
   const auto texts = [](std::size_t count) {
     std::vector<float> ids(count * positions);
@@ -117,20 +136,21 @@ TEST_CASE("Int8Weights: a small GPT writes as in float, in one pass and token by
     return std::pair(std::move(ids), std::move(next));
   };
   const auto [ids, next] = texts(55);
-  auto model = ls::compile<Gpt>({.seed = 1}, loss, ls::Adam{.learning_rate = 0.005});
+  auto model = ls::compile<Net>({.seed = 1}, loss, ls::Adam{.learning_rate = 0.005});
   const ls::Tensor<float> x(ids, {55, positions});
   model.fit(x, ls::Tensor<std::int64_t>(next, {55, positions}),
             {.batch_size = 11, .epochs = 80, .verbose = 0});
   const Rows whole = model.predict(x);
   const double expected = accuracy(whole, next, vocabulary);
   CHECK(expected > 0.8);
-  const ls::Predictor<Gpt, ls::Int8Weights> net(model);
+  const ls::Predictor<Net, ls::Int8Weights> net(model);
   const Rows rounded = net.predict(x);
   CHECK(accuracy(rounded, next, vocabulary) > expected - 0.005);
+  CHECK(perplexity(rounded, next, vocabulary) < 1.005 * perplexity(whole, next, vocabulary));
   CHECK(distance(rounded, whole) > 0);
   CHECK(distance(rounded, whole) < 0.03);
 
-  const ls::Generator<Gpt, ls::Int8Weights> writer(model);
+  const ls::Generator<Net, ls::Int8Weights> writer(model);
   std::vector<std::uint32_t> tokens(positions);
   for (std::size_t t = 0; t < positions; ++t) tokens[t] = static_cast<std::uint32_t>(ids[t]);
   auto text = writer.text();
@@ -144,8 +164,47 @@ TEST_CASE("Int8Weights: a small GPT writes as in float, in one pass and token by
                 .epsilon(0.03)
                 .scale(5));
   }
-  CHECK(writer.generate(std::span(tokens).first(6), {.max_new_tokens = 5}) ==
-        ls::Generator<Gpt>(model).generate(std::span(tokens).first(6), {.max_new_tokens = 5}));
+  const std::vector<std::uint32_t> prompt(tokens.begin(), tokens.begin() + 6);
+  const auto written = writer.generate(prompt, {.max_new_tokens = 5});
+  CHECK(written == ls::Generator<Net>(model).generate(prompt, {.max_new_tokens = 5}));
+  // Several texts, of which each is what it would be alone.
+  CHECK(writer.generate({prompt, {1, 2, 3}, prompt}, {.max_new_tokens = 5}) ==
+        std::vector{written,
+                    writer.generate(std::vector<std::uint32_t>{1, 2, 3}, {.max_new_tokens = 5}),
+                    written});
+}
+
+TEST_CASE("Int8Weights: a tied table has the same bits on each instruction set, and is kept once") {
+  auto model = ls::compile<TiedGpt>({.seed = 3});
+  std::vector<float> ids(3 * positions);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<float>(i * 5 % vocabulary);
+  // (All but embedding and head are float, whose bits differ.)
+  using Tied = ls::Sequential<ls::Input<positions>,
+                              ls::TiedHead<ls::Embedding<vocabulary, 32>, ls::Dense<32>>>;
+  auto tied = ls::compile<Tied>({.seed = 3});
+  const ls::Tensor<float> x(ids, {3, positions});
+  const Rows expected = ls::Predictor<Tied, ls::Int8Weights>(tied).predict(x);
+  CHECK(distance(expected, tied.predict(x)) > 0);
+  CHECK(distance(expected, tied.predict(x)) < 0.03);
+  for_each_instruction_set([&] {
+    CHECK(values_of(ls::Predictor<Tied, ls::Int8Weights>(tied).predict(x)) == values_of(expected));
+    const std::vector<std::uint32_t> token = {static_cast<std::uint32_t>(ids[0])};
+    const ls::Generator<Tied, ls::Int8Weights> writer(tied);
+    auto text = writer.text();
+    const auto logits = text.append(token);
+    CHECK(std::vector<float>(logits.begin(), logits.end()) ==
+          std::vector<float>(expected.data(), expected.data() + vocabulary));
+  });
+
+  using Program = ls::detail::Compiled<TiedGpt, float, ls::NoLoss, ls::NoOptimizer>;
+  const Program program(ls::NoLoss{}, ls::NoOptimizer{}, std::tuple<>());
+  const TemporaryFolder folder;
+  model.save_weights(folder.path("net.npz"));
+  ls::LoadedWeights loaded;
+  const ls::detail::ConstantVariables<float> rounded =
+      ls::detail::int8_variables(program, {program, folder.path("net.npz"), nullptr, loaded});
+  CHECK(rounded.memory.size() ==
+        16 * (32 + 8) + 2 * (4 * 32 * (32 + 8) + 64 * (32 + 8) + 32 * (64 + 8)));
 }
 
 TEST_CASE(

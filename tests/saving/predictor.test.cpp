@@ -150,6 +150,11 @@ TEST_CASE("Predictor: from each kind of file, and double from what float has sav
   const std::vector<float> expected = values_of(model.predict(x));
   model.save(folder.path("whole"));
   CHECK(values_of(ls::Predictor<Net>(folder.path("whole")).predict(x)) == expected);
+  model.save(folder.path("shards"), {.sharded = true});
+  CHECK(values_of(ls::Predictor<Net>(folder.path("shards")).predict(x)) == expected);
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { ls::Predictor<Tokens>(folder.path("shards")); }),
+      "embedding/embeddings"));
   for (const char* const name : {"weights", "weights.npz", "weights.safetensors"}) {
     CAPTURE(name);
     model.save_weights(folder.path(name));

@@ -141,6 +141,40 @@ TEST_CASE(
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
 }
 
+TEST_CASE("SidecarEvaluator: sharded checkpoints are evaluated as those of one file") {
+  for (const bool by_manager : {false, true}) {
+    CAPTURE(by_manager);
+    const TemporaryFolder folder;
+    CountedStrategy strategy;
+    auto model = make(strategy);
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager manager(checkpoint, {.directory = folder.path(), .sharded = true});
+    std::vector<ls::Logs> expected;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      if (by_manager) {
+        expected.push_back(trained(model, epoch));
+        manager.save();
+      } else {
+        expected.push_back(trained(
+            model, epoch,
+            ls::ModelCheckpoint({.filepath = folder.path("{epoch}.ckpt"), .sharded = true})));
+      }
+    }
+    manager.finish();
+    const std::string second = by_manager ? "ckpt-2" : "2.ckpt";
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path(second)))
+      if (entry.path().extension() != ".json") std::filesystem::resize_file(entry.path(), 100);
+    Evaluator evaluator;
+    const auto evaluated = evaluator.evaluate({.checkpoint_dir = folder.path()});
+    REQUIRE(evaluated.size() == 2);
+    CHECK(evaluated[0].checkpoint == (by_manager ? "ckpt-1" : "1.ckpt"));
+    CHECK(same(evaluated[0].logs, expected[0]));
+    CHECK(same(evaluated[1].logs, expected[2]));
+    CHECK(evaluated[1].iterations == 12);
+    CHECK(evaluator.model.parameters_crc32c() == model.parameters_crc32c());
+  }
+}
+
 TEST_CASE("SidecarEvaluator: damaged and missing checkpoints and weights alone are passed over") {
   const TemporaryFolder folder;
   CountedStrategy strategy;

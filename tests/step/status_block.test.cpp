@@ -8,7 +8,7 @@ using Status = lockstep::detail::StatusBlock;
 
 TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what is reduced") {
   Status status(2);
-  CHECK(status.values().size() == Status::field_count + 2 + 2);
+  CHECK(status.values().size() == Status::field_count + 2 + 3);
   CHECK(status.saved().size() == Status::field_count + 2);  // files have that many
   for (const double value : status.values()) CHECK(value == 0);
   status[Status::samples] = 3;

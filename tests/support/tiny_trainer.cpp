@@ -131,6 +131,10 @@ std::vector<ls::Weight<float>> TinyTrainer::get_weights() const {
 void TinyTrainer::set_weights(const std::vector<ls::Weight<float>>& weights) {
   held_->model.set_weights(weights);
 }
+void TinyTrainer::set_weights(const std::vector<ls::Weight<float>>& weights,
+                              const ls::SetWeightsOptions& options) {
+  held_->model.set_weights(weights, options);
+}
 std::uint32_t TinyTrainer::parameters_crc32c() const { return held_->model.parameters_crc32c(); }
 std::uint64_t TinyTrainer::seed() const { return held_->model.seed(); }
 double TinyTrainer::learning_rate() const { return held_->model.learning_rate(); }

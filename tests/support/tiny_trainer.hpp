@@ -63,6 +63,8 @@ class TinyTrainer {
 
   [[nodiscard]] std::vector<lockstep::Weight<float>> get_weights() const;
   void set_weights(const std::vector<lockstep::Weight<float>>& weights);
+  void set_weights(const std::vector<lockstep::Weight<float>>& weights,
+                   const lockstep::SetWeightsOptions& options);
   [[nodiscard]] std::uint32_t parameters_crc32c() const;
   [[nodiscard]] std::uint64_t seed() const;
   [[nodiscard]] double learning_rate() const;

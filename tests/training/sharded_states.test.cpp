@@ -68,6 +68,9 @@ struct Program {
   int epochs = 1;                       ///< 0: no fit
   bool* has_gathered = nullptr;  ///< whether the chief has all slots when the second epoch begins
   AnyOptimizer optimizer = ls::Adam{.learning_rate = 0.01, .use_ema = true};
+  std::string weights{};       ///< a file of them, at the end
+  std::string load_weights{};  ///< at the beginning
+  bool by_name = false;
   std::int64_t* resumed_at = nullptr;  ///< updates when the chief's first step begins
 };
 
@@ -80,6 +83,13 @@ std::uint32_t train(Strategy& strategy, const Program& program) {
   auto model = ls::compile<Net, double>(
       strategy, options, ls::SparseCategoricalCrossentropy{.from_logits = true}, program.optimizer);
   if (!program.load.empty()) model.load(program.load);
+  if (!program.load_weights.empty() && program.by_name) {
+    const auto report = model.load_weights(program.load_weights, {.by_name = true});
+    CHECK(report.missing.empty());
+    CHECK(report.unused.empty());
+  } else if (!program.load_weights.empty()) {
+    model.load_weights(program.load_weights);
+  }
   ls::LambdaCallback interrupt{.on_train_batch_begin = [&](ls::Training& training, std::int64_t) {
     if (program.resumed_at != nullptr && training.is_chief() && *program.resumed_at < 0)
       *program.resumed_at = training.iterations();
@@ -102,6 +112,7 @@ std::uint32_t train(Strategy& strategy, const Program& program) {
     model.fit(ls::from_tensor_slices(data.x, data.y).shuffle(18).batch(6),
               {.epochs = program.epochs, .verbose = 0}, interrupt, checkpoint, backup);
   if (!program.save.empty()) model.save(program.save);
+  if (!program.weights.empty()) model.save_weights(program.weights);
   if (!program.shards.empty()) model.save(program.shards, {.sharded = true});
   return model.parameters_crc32c();
 }
@@ -374,6 +385,32 @@ TEST_CASE("sharded states: ModelCheckpoint writes one for load, without gatherin
     CHECK(loaded.slots == end.slots);
     CHECK(std::filesystem::exists(folder.path("1.ckpt/manifest.json")));
   }
+}
+
+TEST_CASE("sharded states: load_weights takes the variables, on any number of workers") {
+  const TemporaryFolder folder;
+  const std::string shards = folder.path("shards"), weights = folder.path("weights");
+  const World writer{.workers = 3, .sharded = true};
+  run_well({.world = writer, .shards = shards, .weights = weights});
+  for (const World& reader : readers) {
+    CAPTURE(reader.workers);
+    for (const bool by_name : {false, true}) {
+      run_well({.world = reader,
+                .save = folder.path("from_file"),
+                .load_weights = weights,
+                .by_name = by_name});
+      run_well({.world = reader,
+                .save = folder.path("from_shards"),
+                .load_weights = shards,
+                .by_name = by_name});
+      CHECK(read(folder.path("from_shards")) == read(folder.path("from_file")));
+    }
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(shards))
+    if (entry.path().filename().string().starts_with("shard-1-"))
+      std::filesystem::resize_file(entry.path(), 40);
+  for (const std::string& failure : run({.world = {.workers = 2}, .load_weights = shards}))
+    CHECK(contains(failure, "load_weights '" + shards + "': worker 0 on host "));
 }
 
 TEST_CASE("sharded states: errors are those of all workers, and name host and file") {

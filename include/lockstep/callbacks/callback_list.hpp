@@ -143,8 +143,7 @@ class CallbackList final : public CallbackHooks {
       (!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
       "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
       "on_{train,epoch,train_batch,test,test_batch,predict,predict_batch}_{begin,end}, "
-      "on_{epoch,train_batch}_complete, "
-      "on_preemption and on_train_abort");
+      "on_{epoch,train_batch}_complete, on_preemption and on_train_abort");
   static_assert(
       (detail::hooks_are_callable<detail::held_callback<Callbacks>>() && ...),
       "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, "

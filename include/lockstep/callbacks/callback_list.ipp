@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lockstep/callbacks/callback_list.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {

@@ -1,8 +1,6 @@
 // The Callback concept.
 #pragma once
 
-#include <concepts>
-
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/callbacks/training.hpp"
 #include "lockstep/core/config.hpp"

@@ -43,8 +43,7 @@ class UpdateFrequency {
     if (batches < 0)
       throw ConfigurationError(
           concat({"update_freq must be UpdateFrequency::epoch, UpdateFrequency::batch or a number "
-                  "of batches of at "
-                  "least 1, got ",
+                  "of batches of at least 1, got ",
                   batches}));
   }
   /// `batches_made` counts from 1.

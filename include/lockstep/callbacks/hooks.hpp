@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -42,8 +41,7 @@ namespace detail {
   X(on_predict_batch_begin, std::int64_t)    \
   X(on_predict_batch_end, std::int64_t)
 
-// What authors write in their place: Keras's older names, Lightning's, and the commonest
-// slips.
+// What authors write in their place: Keras's older names, Lightning's, and the commonest slips.
 #define LOCKSTEP_DETAIL_NEAR_MISSES(X) \
   X(on_epoch_start)                    \
   X(on_train_epoch_start)              \

@@ -2,7 +2,6 @@
 // LearningRateFinder.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

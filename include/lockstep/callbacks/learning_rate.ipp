@@ -109,8 +109,7 @@ LOCKSTEP_INLINE LearningRateFinder::LearningRateFinder(LearningRateFinderOptions
     : options_(options) {
   if (!(options_.min_lr > 0 && options_.min_lr < options_.max_lr && std::isfinite(options_.max_lr)))
     throw ConfigurationError(
-        concat({"LearningRateFinder: min_lr must be above 0 and below max_lr, "
-                "got ",
+        concat({"LearningRateFinder: min_lr must be above 0 and below max_lr, got ",
                 options_.min_lr, " and ", options_.max_lr}));
   detail::require_option("LearningRateFinder", "steps", 2, options_.steps);
   if (!(options_.stop_factor > 1))

@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -36,6 +34,9 @@ struct CheckpointManagerOptions {
   std::optional<std::int64_t> checkpoint_interval = std::nullopt;
   /// The beginning of the files' names: ckpt-1, ckpt-2, ...
   std::string checkpoint_name = "ckpt";
+  /// Each checkpoint is a folder, in which each worker writes its share: see
+  /// BackupAndRestore::sharded. All workers must see `directory`. Not with parameter servers.
+  bool sharded = false;
 
   /// Throws ConfigurationError.
   void validate() const;
@@ -73,12 +74,13 @@ struct FoundCheckpoint {
 
 double seconds_since_1970();
 
-/// The bytes of a checkpoint. Nothing, after a warning, when they are missing or damaged.
+/// The bytes of a checkpoint; of a sharded one, those that one file would have. Nothing, after a
+/// warning, when they are missing or damaged.
 [[nodiscard]] std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
     const std::string& path, std::optional<std::uint64_t> expected = {});
 
-/// The files <name>-<number> that the index lists; other files in the folder are left alone. Every
-/// file is written whole or not at all; a checkpoint is on the disk before the index names it, and
+/// The files, or sharded states, <name>-<number> that the index lists; other files in the folder are
+/// left alone. Every file is written whole or not at all; a checkpoint is on the disk before the index names it, and
 /// none is deleted before that.
 class CheckpointFolder {
  public:
@@ -99,10 +101,17 @@ class CheckpointFolder {
   /// number below 0 or without a successor.
   std::string save(const TrainingState& snapshot, std::optional<std::int64_t> number = {});
 
+  // save() in two parts, between which workers write a sharded state: the path, and when it is
+  // there, its place on the list.
+  [[nodiscard]] std::string begin_save(std::optional<std::int64_t> number) const;
+  void end_save(const std::string& path, std::int64_t step);
+
   /// The newest checkpoint that a model with arrays of `expected` bytes can read; warns of those
-  /// that cannot be read.
+  /// that cannot be read. Of a sharded state it has a reference to the shares, of which it has seen
+  /// the sizes; none of those in `unreadable`.
   [[nodiscard]] std::optional<FoundCheckpoint> newest(
-      std::optional<std::uint64_t> expected = {}) const;
+      std::optional<std::uint64_t> expected = {},
+      std::span<const std::string> unreadable = {}) const;
 
   /// Say that training begins (or goes on), or has ended: see mark_training_ended. They throw Error
   /// naming the path.
@@ -132,7 +141,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Finds each checkpoint of a folder once, and again when it is replaced under its name. These are
 /// the files in the folder's index (see CheckpointFolder) or, without an index, all files that
-/// begin as checkpoints do (ModelCheckpoint's), in the order in which they were written.
+/// begin as checkpoints do, and sharded states (ModelCheckpoint's), in the order in which they were
+/// written.
 class CheckpointWatch {
  public:
   explicit CheckpointWatch(std::string directory);

@@ -13,12 +13,15 @@
 #include <limits>
 #include <system_error>
 
+#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/detail/checkpoint_header.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
+#include "lockstep/checkpoint/sharded_state.hpp"
 #include "lockstep/checkpoint/snapshot.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
@@ -102,7 +105,8 @@ LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double
   for (const auto& file : std::filesystem::directory_iterator(directory, ignored)) {
     const std::string name = file.path().filename().string();
     const auto number = checkpoint_number(name);
-    if (!number || !file.is_regular_file(ignored)) continue;
+    if (!number || !(file.is_regular_file(ignored) || is_sharded_state(file.path().string())))
+      continue;
     if (checkpoint_name.empty() || name == concat({checkpoint_name, "-", *number}))
       index.kept.push_back({.name = name, .timestamp = now});
   }
@@ -130,25 +134,30 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
   return std::move(*index);
 }
 
+LOCKSTEP_INLINE void warn_of_skipped(const std::string& path, std::string_view why) {
+  log_warning(concat({"skipping the checkpoint ", in_quotes(path), ": ", why}));
+}
+
 LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
     const std::string& path, std::optional<std::uint64_t> expected) {
   std::string failure = "it is missing";
   try {
+    if (is_sharded_state(path))
+      return encode_checkpoint(read_sharded_state(path, {.bytes = expected.value_or(0)}));
     if (auto file = read_snapshot(path, expected)) return std::move(file->bytes);
   } catch (const Error& error) {
     failure = error.what();
   }
-  log_warning(concat({"skipping the checkpoint ", in_quotes(path), ": ", failure}));
+  warn_of_skipped(path, failure);
   return std::nullopt;
 }
 
 LOCKSTEP_INLINE std::optional<FoundCheckpoint> newest_checkpoint(
     const std::string& directory, const std::vector<KeptCheckpoint>& kept,
-    std::optional<std::uint64_t> expected = {}) {
+    FunctionRef<std::optional<std::vector<std::byte>>(const std::string&)> read) {
   for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint) {
     const std::string path = directory + "/" + checkpoint->name;
-    if (auto bytes = read_checkpoint_or_warn(path, expected))
-      return FoundCheckpoint{path, std::move(*bytes)};
+    if (auto bytes = read(path)) return FoundCheckpoint{path, std::move(*bytes)};
   }
   return std::nullopt;
 }
@@ -174,34 +183,55 @@ LOCKSTEP_INLINE bool CheckpointFolder::due(std::int64_t step) const noexcept {
          step - *last_step_ >= *options_.checkpoint_interval;
 }
 
-LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot,
-                                                   std::optional<std::int64_t> number) {
-  auto& kept = index_.kept;
+LOCKSTEP_INLINE std::string CheckpointFolder::begin_save(std::optional<std::int64_t> number) const {
+  const auto& kept = index_.kept;
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
   if (*number < 0 || *number == std::numeric_limits<std::int64_t>::max())
     throw ConfigurationError(
         concat({"CheckpointManager: the number of a checkpoint must be at least 0, and not the "
                 "largest, got ",
                 *number}));
-  const std::string name = concat({options_.checkpoint_name, "-", *number});
   begin();
-  save_snapshot(path(name), snapshot);
-  remove_stale_temporaries(path(name));
+  return path(concat({options_.checkpoint_name, "-", *number}));
+}
+
+LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot,
+                                                   std::optional<std::int64_t> number) {
+  const std::string path = begin_save(number);
+  save_snapshot(path, snapshot);
+  remove_stale_temporaries(path);
+  end_save(path, snapshot.iterations);
+  return path;
+}
+
+LOCKSTEP_INLINE void CheckpointFolder::end_save(const std::string& saved, std::int64_t step) {
+  auto& kept = index_.kept;
+  const std::string name = saved.substr(saved.rfind('/') + 1);
   remove_stale_temporaries(path(checkpoint_index_name));
   std::erase_if(kept, [&](const KeptCheckpoint& earlier) { return earlier.name == name; });
   kept.push_back({.name = name, .timestamp = clock_()});
-  last_step_ = snapshot.iterations;
+  last_step_ = step;
   write_index();
   if (options_.max_to_keep && kept.size() > static_cast<std::size_t>(*options_.max_to_keep)) {
     while (kept.size() > static_cast<std::size_t>(*options_.max_to_keep)) drop_oldest();
     write_index();
   }
-  return path(name);
 }
 
 LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest(
-    std::optional<std::uint64_t> expected) const {
-  return newest_checkpoint(options_.directory, index_.kept, expected);
+    std::optional<std::uint64_t> expected, std::span<const std::string> unreadable) const {
+  const auto read = [&](const std::string& path) -> std::optional<std::vector<std::byte>> {
+    if (std::ranges::find(unreadable, path) != unreadable.end()) return std::nullopt;
+    if (!is_sharded_state(path)) return read_checkpoint_or_warn(path, expected);
+    try {
+      check_sharded_state(path, expected.value_or(0));
+      return reference_to_shares(path);
+    } catch (const Error& error) {
+      warn_of_skipped(path, error.what());
+      return std::nullopt;
+    }
+  };
+  return newest_checkpoint(options_.directory, index_.kept, read);
 }
 
 LOCKSTEP_INLINE void CheckpointFolder::begin() const { mark_training_begun(options_.directory); }
@@ -228,7 +258,8 @@ LOCKSTEP_INLINE void CheckpointFolder::drop_oldest() {
           index_.last_preserved_timestamp)
     index_.last_preserved_timestamp = oldest.timestamp;
   else
-    remove_file(path(oldest.name));
+    is_sharded_state(path(oldest.name)) ? remove_sharded_state(path(oldest.name))
+                                        : remove_file(path(oldest.name));
 }
 
 }  // namespace detail
@@ -255,7 +286,8 @@ LOCKSTEP_INLINE void CheckpointManagerOptions::validate() const {
 
 LOCKSTEP_INLINE std::optional<std::string> latest_checkpoint(const std::string& directory) {
   auto found = detail::newest_checkpoint(
-      directory, detail::read_index(directory, detail::seconds_since_1970()).kept);
+      directory, detail::read_index(directory, detail::seconds_since_1970()).kept,
+      [](const std::string& path) { return detail::read_checkpoint_or_warn(path); });
   return found ? std::optional(std::move(found->path)) : std::nullopt;
 }
 
@@ -277,6 +309,7 @@ LOCKSTEP_INLINE bool begins_as_checkpoint(const std::string& path) {
 LOCKSTEP_INLINE CheckpointWatch::Version CheckpointWatch::version_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
+  if (S_ISDIR(status.st_mode) && ::stat((path + manifest_name).c_str(), &status) != 0) return {};
   return {
       .inode = status.st_ino, .size = status.st_size, .nanoseconds = nanoseconds_of_change(status)};
 }
@@ -299,11 +332,11 @@ LOCKSTEP_INLINE std::vector<std::string> CheckpointWatch::paths() const {
        entry.increment(error)) {
     std::error_code vanished;
     const std::string name = entry->path().filename().string();
-    if (!entry->is_regular_file(vanished) || name.find(temporary_suffix) != std::string::npos ||
-        name.ends_with(previous_suffix))
+    if (name.find(temporary_suffix) != std::string::npos || name.ends_with(previous_suffix))
       continue;
     const std::string path = directory_ + "/" + name;
-    if (begins_as_checkpoint(path)) files.emplace_back(version_of(path).nanoseconds, path);
+    if (entry->is_regular_file(vanished) ? begins_as_checkpoint(path) : is_sharded_state(path))
+      files.emplace_back(version_of(path).nanoseconds, path);
   }
   std::sort(files.begin(), files.end());
   for (auto& [nanoseconds, path] : files) paths.push_back(std::move(path));

@@ -1,7 +1,6 @@
 // A file that grows at its end: logs and records.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

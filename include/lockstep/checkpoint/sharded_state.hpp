@@ -13,6 +13,9 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
+/// Behind the folder's path.
+inline constexpr const char* manifest_name = "/manifest.json";
+
 /// A state that workers save together, each a file of the folder `path`. The folder's manifest
 /// names them, and is replaced when all are on the disk: until then the folder has the former
 /// state. The members are called in this order by all workers, `write` on any thread.
@@ -58,6 +61,13 @@ void check_has_shares(std::string_view who, bool has_shares);
 /// DataError on all workers, with worker, host and file, when there is none that all can read.
 [[nodiscard]] TrainingState read_sharded_state(const std::string& path, const SlotRanges& needs,
                                                int worker, Exchange exchange, bool with_previous);
+
+/// The same in a process that reads alone.
+[[nodiscard]] TrainingState read_sharded_state(const std::string& path, const SlotRanges& needs);
+
+/// Throws DataError unless the newest manifest can be read, its arrays fit a model whose arrays have
+/// `expected` bytes, and this process sees all its files with their sizes.
+void check_sharded_state(const std::string& path, std::uint64_t expected);
 
 /// Removes a sharded state and its folder, if nothing else is in it. Throws Error naming the path.
 void remove_sharded_state(const std::string& path);

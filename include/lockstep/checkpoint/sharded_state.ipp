@@ -37,7 +37,6 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 inline constexpr std::uint64_t sharded_format_version = 1;
-inline constexpr const char* manifest_name = "/manifest.json";
 inline constexpr std::string_view shard_prefix = "shard-";
 
 /// What a manifest says of a worker's file.
@@ -87,6 +86,7 @@ class ShardedManifest final : JsonEvents {
       if (order(lists_[i]) == names.end() || (i > 0 && order(lists_[i]) < order(lists_[i - 1])))
         throw DataError(concat({"damaged: the list of array ", i, " is ", in_quotes(lists_[i])}));
     std::vector<ArraySlice> all;
+    (void)element_size();  // which knows the type, or throws
     for (SavedArray& array : arrays_) {
       array.scalar = scalar_;
       const auto size = array_size(array.extents, element_size());
@@ -94,7 +94,10 @@ class ShardedManifest final : JsonEvents {
         throw DataError(concat({"damaged: the shape of ", in_quotes(array.name)}));
       elements_.push_back(*size / element_size());
     }
+    std::set<std::string_view> files;
     for (const ShardFile& shard : shards_) {
+      if (!files.insert(shard.file).second)
+        throw DataError(concat({"damaged: it names ", in_quotes(shard.file), " twice"}));
       const bool is_name = shard.file.starts_with(shard_prefix) &&
                            shard.file.find_first_of(std::string_view("/\0", 2)) == shard.file.npos;
       if (!is_name || shard.slices.size() % 3 != 0)
@@ -433,15 +436,23 @@ class ShardReader {
   File<> file_;
 };
 
+/// All sizes, before memory is taken. `expected`: bytes of the model's arrays, or 0.
+LOCKSTEP_INLINE void check_shards(const std::string& folder, const ShardedManifest& manifest,
+                                  std::uint64_t expected) {
+  if (expected > 0) check_part("arrays", manifest.bytes(), manifest.bytes(), size_limit(expected));
+  std::uint64_t backed = 0;
+  for (const ShardFile& shard : manifest.shards()) {
+    check_shard_size(concat({folder, "/", shard.file}), shard);
+    backed += shard.bytes;
+  }
+  if (manifest.bytes() > backed) throw DataError("damaged: the shards are smaller than the arrays");
+}
+
 /// What this worker needs of a state.
 LOCKSTEP_INLINE TrainingState read_shards(const std::string& folder,
                                           const ShardedManifest& manifest,
                                           const SlotRanges& needs) {
-  if (needs.bytes > 0)
-    check_part("arrays", manifest.bytes(), manifest.bytes(), size_limit(needs.bytes));
-  // All sizes, before memory is taken.
-  for (const ShardFile& shard : manifest.shards())
-    check_shard_size(concat({folder, "/", shard.file}), shard);
+  check_shards(folder, manifest, needs.bytes);
   TrainingState state;
   const std::size_t unit = manifest.element_size();
   const std::size_t first_slot = manifest.count("parameters") + manifest.count("state");
@@ -450,9 +461,6 @@ LOCKSTEP_INLINE TrainingState read_shards(const std::string& folder,
     return &needs.of[(array - first_slot) % needs.of.size()];
   };
   std::vector<SavedArray> arrays(manifest.arrays().begin(), manifest.arrays().end());
-  std::uint64_t backed = 0;
-  for (const ShardFile& shard : manifest.shards()) backed += shard.bytes;
-  if (manifest.bytes() > backed) throw DataError("damaged: the shards are smaller than the arrays");
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     std::uint64_t count = manifest.elements(i);
     if (const auto* const ranges = ranges_of(i)) {
@@ -510,6 +518,32 @@ LOCKSTEP_INLINE TrainingState read_shards(const std::string& folder,
   return state;
 }
 
+/// Calls f with the text of a manifest. Errors of what it describes name it.
+template <class F>
+void with_manifest(const std::string& name, F f) {
+  const auto text = manifest_text(name);
+  if (!text) throw DataError(concat({in_quotes(name), " is not there"}));
+  try {
+    f(*text);
+  } catch (const DataError& error) {
+    throw DataError(concat({in_quotes(name), ": ", error.what()}));
+  }
+}
+
+LOCKSTEP_INLINE TrainingState read_sharded_state(const std::string& path, const SlotRanges& needs) {
+  TrainingState state;
+  with_manifest(path + manifest_name, [&](const std::string& text) {
+    state = read_shards(path, ShardedManifest(text), needs);
+  });
+  return state;
+}
+
+LOCKSTEP_INLINE void check_sharded_state(const std::string& path, std::uint64_t expected) {
+  with_manifest(path + manifest_name, [&](const std::string& text) {
+    check_shards(path, ShardedManifest(text), expected);
+  });
+}
+
 LOCKSTEP_INLINE TrainingState read_sharded_state(const std::string& path, const SlotRanges& needs,
                                                  int worker, Exchange exchange,
                                                  bool with_previous) {
@@ -520,14 +554,10 @@ LOCKSTEP_INLINE TrainingState read_sharded_state(const std::string& path, const 
     TrainingState state;
     std::string mine;
     try {
-      const auto text = manifest_text(name);
-      if (!text) throw DataError(concat({in_quotes(name), " is not there"}));
-      try {
-        state = read_shards(path, ShardedManifest(*text), needs);
-      } catch (const DataError& error) {
-        throw DataError(concat({in_quotes(name), ": ", error.what()}));
-      }
-      mine = concat({"manifest ", crc32c(std::as_bytes(std::span(*text)))});
+      with_manifest(name, [&](const std::string& text) {
+        state = read_shards(path, ShardedManifest(text), needs);
+        mine = concat({"manifest ", crc32c(std::as_bytes(std::span(text)))});
+      });
     } catch (const std::exception& error) {
       mine = concat({"!", worker_on_host(worker), error.what()});
     }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,11 @@ struct SlotRanges {
   std::vector<std::vector<ArraySlice>> of{};  ///< of array i, of[i % of.size()]; they ascend
   std::uint64_t bytes = 0;                    ///< of all arrays of the model; see size_limit
 };
+
+/// For who reads variables alone. `bytes`: as above; 0: not known.
+[[nodiscard]] inline SlotRanges no_slots(std::uint64_t bytes = 0) {
+  return {.arrays = std::numeric_limits<std::size_t>::max(), .of = {{}}, .bytes = bytes};
+}
 
 /// Sends each worker's text to all; returns the texts of all, by worker. All must call it alike.
 using Exchange = FunctionRef<std::vector<std::string>(std::string)>;

@@ -33,6 +33,8 @@ struct TrainingState {
   double previous_learning_rate = 0;   ///< of the last update; 0: not known
   std::int64_t accumulated_steps = 0;  ///< since the last update, whose gradients are in slots
   double accumulated_rows = 0;         ///< of these steps, on all ranks
+  double loss_scale = 0;               ///< of the next step; 0: the run had none
+  std::int64_t finite_steps = 0;       ///< since the loss scale last changed
   bool shows_averages = false;         ///< parameters and their moving averages have changed places
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;  ///< ranks of the run that saved it
@@ -62,11 +64,10 @@ struct TrainingState {
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
-/// A checksum shows that a file is unchanged, not that its contents make sense. Throws
-/// DataError naming the field, its value and the range: counters are whole numbers up to 2^53, the
-/// epoch fits into an int, the learning rate is finite, and a state was saved by at least one rank.
-/// (The sums of a running epoch may be infinite or NaN: so is the loss of a training that goes
-/// wrong.)
+/// A checksum shows that a file is unchanged, not that its contents make sense. Throws DataError
+/// naming the field, its value and the range: counters are whole numbers up to 2^53, the epoch fits
+/// into an int, the learning rate is finite, and a state was saved by at least one rank. (The sums
+/// of a running epoch may be infinite or NaN: so is the loss of a training that goes wrong.)
 void check_ranges(const TrainingState& state);
 
 namespace detail {

@@ -37,6 +37,10 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
   if (!std::isfinite(state.previous_learning_rate) || state.previous_learning_rate < 0)
     throw DataError(concat({"checkpoint: previous_learning_rate is ", state.previous_learning_rate,
                             ", expected a finite number of at least 0"}));
+  check_range("finite_steps", state.finite_steps, 0, largest_count);
+  if (!std::isfinite(state.loss_scale) || state.loss_scale < 0)
+    throw DataError(concat({"checkpoint: loss_scale is ", state.loss_scale,
+                            ", expected a finite number of at least 0"}));
   if (!std::isfinite(state.accumulated_rows) || state.accumulated_rows < 0)
     throw DataError(concat({"checkpoint: accumulated_rows is ", state.accumulated_rows,
                             ", expected a finite number of at least 0"}));

@@ -23,23 +23,6 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 namespace detail {
 
-/// A value of TF_CONFIG's: a scalar, or those of an array, or those of an object with their keys.
-struct Json {
-  enum class Kind { scalar, array, object };
-
-  Kind kind = Kind::scalar;
-  JsonScalar scalar = {};
-  std::vector<std::string> keys = {};
-  std::vector<Json> values = {};
-
-  [[nodiscard]] const std::string* text() const { return std::get_if<std::string>(&scalar); }
-  /// nullptr where there is none.
-  [[nodiscard]] const Json* find(std::string_view key) const {
-    const auto at = std::ranges::find(keys, key);
-    return at == keys.end() ? nullptr : &values[static_cast<std::size_t>(at - keys.begin())];
-  }
-};
-
 inline constexpr const char* tf_config_form =
     R"(expected {"cluster": {"worker": ["host:port", ...]}, )"
     R"("task": {"type": "worker", "index": 0}})";
@@ -50,9 +33,9 @@ inline constexpr const char* tf_config_jobs = "chief (or master), worker, ps and
 }
 
 /// Text of a value for a message: short, and on one line.
-LOCKSTEP_INLINE std::string quote_json(const Json& value) {
-  if (value.kind == Json::Kind::array) return value.values.empty() ? "[]" : "[...]";
-  if (value.kind == Json::Kind::object) return value.values.empty() ? "{}" : "{...}";
+LOCKSTEP_INLINE std::string quote_json(const JsonTree& value) {
+  if (value.kind == JsonTree::Kind::array) return value.children.empty() ? "[]" : "[...]";
+  if (value.kind == JsonTree::Kind::object) return value.children.empty() ? "{}" : "{...}";
   if (const std::string* text = value.text()) return concat({"\"", printable(*text, 60), "\""});
   if (const auto* number = std::get_if<std::int64_t>(&value.scalar)) return concat({*number});
   if (const auto* number = std::get_if<std::uint64_t>(&value.scalar)) return concat({*number});
@@ -62,85 +45,56 @@ LOCKSTEP_INLINE std::string quote_json(const Json& value) {
 }
 
 /// Refuses a key that stands twice: to keep one of two jobs would lose workers silently.
-class JsonBuilder final : public JsonEvents {
+class TfConfigReader final : public JsonTreeBuilder {
  public:
-  Json root;
-
-  void begin_object() override { open(Json::Kind::object); }
+  explicit TfConfigReader(std::string_view text) {
+    try {
+      read_json(text, *this);
+    } catch (const JsonError& error) {
+      refuse_tf_config(concat({"malformed JSON: ", error.what(), "; ", tf_config_form}));
+    }
+  }
   void key(std::string name) override {
-    std::vector<std::string>& keys = open_.back()->keys;
-    if (std::ranges::find(keys, name) != keys.end())
+    if (open()[name].exists())
       refuse_tf_config(concat({"key '", name, "' stands twice in one object"}));
-    keys.push_back(std::move(name));
+    JsonTreeBuilder::key(std::move(name));
   }
-  void end_object() override { open_.pop_back(); }
-  void begin_array() override { open(Json::Kind::array); }
-  void end_array() override { open_.pop_back(); }
-  void value(JsonScalar value) override { next().scalar = std::move(value); }
-
- private:
-  Json& next() { return open_.empty() ? root : open_.back()->values.emplace_back(); }
-  void open(Json::Kind kind) {
-    Json& value = next();
-    value.kind = kind;
-    open_.push_back(&value);  // (its siblings come after it is closed)
-  }
-
-  std::vector<Json*> open_;
 };
 
-LOCKSTEP_INLINE Json parse_json(std::string_view text) {
-  JsonBuilder builder;
-  try {
-    read_json(text, builder);
-  } catch (const JsonError& error) {
-    refuse_tf_config(concat({"malformed JSON: ", error.what(), "; ", tf_config_form}));
-  }
-  return std::move(builder.root);
+LOCKSTEP_INLINE std::optional<TaskType> task_type_of(std::string_view name) {
+  if (name == "master") return TaskType::chief;
+  for (const TaskType each : {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator})
+    if (name == to_string(each)) return each;
+  return std::nullopt;
 }
 
-LOCKSTEP_INLINE bool read_task_type(std::string_view name, TaskType& type) {
-  if (name == "chief" || name == "master")
-    type = TaskType::chief;
-  else if (name == "worker")
-    type = TaskType::worker;
-  else if (name == "ps")
-    type = TaskType::ps;
-  else if (name == "evaluator")
-    type = TaskType::evaluator;
-  else
-    return false;
-  return true;
-}
-
-LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
-  if (cluster.kind != Json::Kind::object)
+LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const JsonTree& cluster) {
+  if (cluster.kind != JsonTree::Kind::object)
     refuse_tf_config(
         concat({"key 'cluster' must be an object of jobs, got ", quote_json(cluster)}));
   ClusterSpec spec;
-  if (cluster.find("chief") != nullptr && cluster.find("master") != nullptr)
+  if (cluster["chief"].exists() && cluster["master"].exists())
     refuse_tf_config(
         "the cluster has both 'chief' and 'master', which are two names of one job; keep one");
-  for (std::size_t i = 0; i < cluster.keys.size(); ++i) {
-    const std::string& job = cluster.keys[i];
-    const Json& addresses = cluster.values[i];
-    TaskType type{};
-    if (!read_task_type(job, type))
+  for (const JsonTree& addresses : cluster.children) {
+    const std::string& job = addresses.key;
+    const auto type = task_type_of(job);
+    if (!type)
       refuse_tf_config(
           concat({"unknown job '", job, "' in the cluster; allowed are ", tf_config_jobs}));
-    if (addresses.kind == Json::Kind::object)
+    if (addresses.kind == JsonTree::Kind::object)
       refuse_tf_config(concat({"job '", job,
                                "' is a sparse (dynamic) list of addresses; workers in lockstep "
                                "need the address of all: a "
                                "list [\"host:port\", ...]"}));
-    if (addresses.kind != Json::Kind::array)
+    if (addresses.kind != JsonTree::Kind::array)
       refuse_tf_config(
           concat({"job '", job, "' must be a list of \"host:port\", got ", quote_json(addresses)}));
     auto& list = type == TaskType::chief    ? spec.chief
                  : type == TaskType::worker ? spec.worker
                  : type == TaskType::ps     ? spec.ps
                                             : spec.evaluator;
-    for (const Json& address : addresses.values) {
+    for (const JsonTree& address : addresses.children) {
       const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
       if (address.text() == nullptr || std::ranges::any_of(*address.text(), is_control))
         refuse_tf_config(
@@ -152,7 +106,7 @@ LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
   return spec;
 }
 
-LOCKSTEP_INLINE int read_task_index(const Json& index) {
+LOCKSTEP_INLINE int read_task_index(const JsonTree& index) {
   long long value = -1;
   if (const auto* number = std::get_if<std::uint64_t>(&index.scalar)) {
     value = *number > 1'000'000 ? 1'000'001 : static_cast<long long>(*number);
@@ -167,37 +121,30 @@ LOCKSTEP_INLINE int read_task_index(const Json& index) {
   return static_cast<int>(value);
 }
 
-LOCKSTEP_INLINE Task read_task(const Json& root) {
-  const Json* const task = root.find("task");
-  const Json* const type = task == nullptr ? nullptr : task->find("type");
-  const Json* const index = task == nullptr ? nullptr : task->find("index");
-  if (type == nullptr || index == nullptr)
+LOCKSTEP_INLINE Task read_task(const JsonTree& root) {
+  const JsonTree &type = root["task"]["type"], &index = root["task"]["index"];
+  if (!type.exists() || !index.exists())
     refuse_tf_config(
         concat({"with a cluster, both 'task.type' and 'task.index' are needed; ", tf_config_form}));
-  Task result;
-  if (type->text() == nullptr || !read_task_type(*type->text(), result.type))
+  const auto job = type.text() != nullptr ? task_type_of(*type.text()) : std::nullopt;
+  if (!job)
     refuse_tf_config(
-        concat({"unknown 'task.type' ", quote_json(*type), "; allowed are ", tf_config_jobs}));
-  result.index = read_task_index(*index);
-  return result;
+        concat({"unknown 'task.type' ", quote_json(type), "; allowed are ", tf_config_jobs}));
+  return {*job, read_task_index(index)};
 }
 
 // Unknown keys are ignored, except for those that were probably meant as the cluster.
-LOCKSTEP_INLINE void refuse_other_clusters(const Json& root) {
-  for (std::size_t i = 0; i < root.keys.size(); ++i) {
-    const std::string& key = root.keys[i];
-    const Json& value = root.values[i];
+LOCKSTEP_INLINE void refuse_other_clusters(const JsonTree& root) {
+  for (const JsonTree& value : root.children) {
+    const std::string& key = value.key;
     if (key == "cluster" || key == "task") continue;
     if (key == "sparseCluster")
       refuse_tf_config(
           "key 'sparseCluster' describes a dynamic cluster; workers in lockstep need the address "
           "of all: 'cluster'");
     bool like_cluster = key.size() > 6 && key.ends_with("_hosts");
-    for (std::size_t j = 0; j < value.keys.size(); ++j) {
-      TaskType type{};
-      like_cluster = like_cluster || (read_task_type(value.keys[j], type) &&
-                                      value.values[j].kind == Json::Kind::array);
-    }
+    for (const JsonTree& job : value.children)
+      like_cluster |= job.kind == JsonTree::Kind::array && task_type_of(job.key).has_value();
     if (like_cluster)
       refuse_tf_config(
           concat({"unknown key '", key, "' looks like a list of workers; ", tf_config_form}));
@@ -208,15 +155,15 @@ LOCKSTEP_INLINE void refuse_other_clusters(const Json& root) {
 
 LOCKSTEP_INLINE Cluster parse_tf_config(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return {};
-  const detail::Json root = detail::parse_json(text);
-  if (root.kind != detail::Json::Kind::object)
+  const detail::TfConfigReader read(text);
+  const detail::JsonTree& root = read.root();
+  if (root.kind != detail::JsonTree::Kind::object)
     detail::refuse_tf_config(concat(
         {"must be an object, got ", detail::quote_json(root), "; ", detail::tf_config_form}));
   detail::refuse_other_clusters(root);
-  const detail::Json* const jobs = root.find("cluster");
-  if (jobs == nullptr) return {};
+  if (!root["cluster"].exists()) return {};
   Cluster cluster;
-  cluster.spec = detail::read_cluster_spec(*jobs);
+  cluster.spec = detail::read_cluster_spec(root["cluster"]);
   if (cluster.spec.empty()) return {};
   cluster.task = detail::read_task(root);
   try {
@@ -286,8 +233,7 @@ LOCKSTEP_INLINE Cluster cluster_of(const Environment& environment, const NamedCl
   const std::string address = given.empty() ? claim.address : given;
   constexpr std::string_view how =
       ", but not where the others are: set LOCKSTEP_MEETING_ADDRESS=host:port on all of them, with "
-      "rank 0's host and a "
-      "port that is free there";
+      "rank 0's host and a port that is free there";
   if (address.empty())
     throw ConfigurationError(
         concat({named.text(), " says that this is rank ", claim.rank, " of ", claim.size, how}));

@@ -16,7 +16,6 @@
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"

@@ -29,8 +29,9 @@ class WorkerNames {
   [[nodiscard]] const std::string& address(int rank) const {
     return addresses_[static_cast<std::size_t>(rank)];
   }
+  /// For which its certificate is, too. A rank that a stranger has made up stays what it is.
   [[nodiscard]] int number(int rank) const {
-    const auto place = static_cast<std::size_t>(rank);  // of a stranger, perhaps
+    const auto place = static_cast<std::size_t>(rank);
     return place < workers_.size() ? workers_[place] : rank;
   }
   /// "worker 1"
@@ -80,8 +81,7 @@ class WorkerNames {
 }
 [[gnu::cold]] inline std::string replica_has_left(std::string_view operation) {
   return concat(
-      {"this replica has left what the strategy's run() gave to all, and others wait for "
-       "it in ",
+      {"this replica has left what the strategy's run() gave to all, and others wait for it in ",
        operation, ": all replicas make the same calls"});
 }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 

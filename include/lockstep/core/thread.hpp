@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <initializer_list>
 #include <string_view>
 #include <system_error>
 #include <thread>

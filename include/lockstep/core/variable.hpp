@@ -216,6 +216,9 @@ struct Variable {
   /// kernels::dense_forward and few_forward, so that it may be int8 in inference. 0: forward reads
   /// floats.
   std::size_t product_units = 0;
+  /// The kernel is [units x inputs], and forward looks rows of it up, too, by
+  /// kernels::gather_rows: an embedding's table.
+  bool is_table = false;
 
   constexpr Variable() = default;
   constexpr Variable(std::string_view variable_name, std::initializer_list<std::size_t> shape,
@@ -238,6 +241,13 @@ struct Variable {
   [[nodiscard]] constexpr Variable for_products(std::size_t units) const {
     Variable variable = *this;
     variable.product_units = units;
+    return variable;
+  }
+
+  /// The same variable, whose rows are looked up, and are the units of a product.
+  [[nodiscard]] constexpr Variable as_table() const {
+    Variable variable = for_products(extents[0]);
+    variable.is_table = true;
     return variable;
   }
 

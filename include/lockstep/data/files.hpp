@@ -132,10 +132,8 @@ class FileSource {
   static_assert(
       requires(Reader& reader, const std::string& path) { detail::file_contents(reader(path)); },
       "lockstep: the function of from_files(paths, reader) must be callable as reader(const "
-      "std::string& path) and "
-      "return a Tensor, a std::pair of Tensors (samples and targets) or a Source, no pipeline: "
-      "batch, map and shuffle "
-      "what from_files returns");
+      "std::string& path) and return a Tensor, a std::pair of Tensors (samples and targets) or a "
+      "Source, no pipeline: batch, map and shuffle what from_files returns");
   using Contents =
       decltype(detail::file_contents(std::declval<Reader&>()(std::declval<const std::string&>())));
 

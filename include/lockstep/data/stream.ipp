@@ -130,8 +130,7 @@ class StreamRun {
              has_sample ? "sample " : "its end, after samples: ", end_,
              " differs from before; make .keep larger: it was ", sizes_.keep,
              ", and must be at least ", std::max(keep, 2 * sizes_.keep),
-             " here (several times shuffle's buffer plus batch x (2 + prefetch)); or let "
-             "open() "
+             " here (several times shuffle's buffer plus batch x (2 + prefetch)); or let open() "
              "give the same samples each time for a key"}));
       if (!has_sample) return stream_.reset();
     } catch (...) {

@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/tensor.hpp"
 

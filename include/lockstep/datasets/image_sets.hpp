@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {

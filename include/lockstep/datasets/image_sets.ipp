@@ -230,9 +230,8 @@ LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t type_code,
 
 LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t, std::size_t) {
   idx_error(file.path(), {"is compressed with gzip, and this program was built without zlib. "
-                          "Either decompress it (gunzip), or install "
-                          "zlib (Debian, Ubuntu: apt-get install zlib1g-dev), define "
-                          "LOCKSTEP_HAS_ZLIB=1 and link zlib, which "
+                          "Either decompress it (gunzip), or install zlib (Debian, Ubuntu: apt-get "
+                          "install zlib1g-dev), define LOCKSTEP_HAS_ZLIB=1 and link zlib, which "
                           "lockstep's CMake target does when it finds zlib"});
 }
 

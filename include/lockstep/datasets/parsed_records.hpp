@@ -29,8 +29,7 @@ class ParsedRecords {
       takes<float> || takes<double>,
       "lockstep: the function of from_text_lines, from_fixed_length_records and from_tar_shards "
       "must be callable as f(record, lockstep::Sample<T>& sample), T being float or double, and "
-      "record a std::string_view, a std::span<const std::uint8_t> or a const "
-      "lockstep::TarSample&");
+      "record a std::string_view, a std::span<const std::uint8_t> or a const lockstep::TarSample&");
 
  public:
   ParsedRecords(Records records, F f, SampleSizes sizes)

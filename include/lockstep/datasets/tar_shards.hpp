@@ -207,8 +207,7 @@ auto from_tar_images(const std::vector<std::string>&, const TarImageOptions& = {
   static_assert(!sizeof(Char),
                 "lockstep: from_tar_images(paths, options) decodes PNG and JPEG in programs that "
                 "link the CMake target lockstep::images (or with pkg-config lockstep-images); "
-                "others give a function: "
-                "from_tar_images(paths, options, decode)");
+                "others give a function: from_tar_images(paths, options, decode)");
 }
 
 #endif

@@ -89,8 +89,7 @@ class TarWalk {
     if (bytes_.size() - at_ < tar_block)
       fail(at_,
            at_ == bytes_.size()
-               ? "the file ends without the two blocks of zeros that end a tar file: it is cut "
-                 "off"
+               ? "the file ends without the two blocks of zeros that end a tar file: it is cut off"
                : "the file is cut off in a header");
     const std::string_view header = bytes_.substr(at_, tar_block);
     at_ += tar_block;

@@ -1,4 +1,4 @@
-// Numbers rounded to bfloat16, and products of them.
+// Numbers rounded to bfloat16 or float16, and products of them.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,9 @@
 // avx512_bf16), the kernels of float do the same: bits then differ only where a number is below
 // 2^-126, which the instruction takes for zero. (Products of two are exact in float, so that it
 // makes no difference whether an addition is fused with them.)
+//
+// A float16 is IEEE 754's binary16: more precise, infinite from 65520 on, and in steps of 2^-24
+// below 2^-14. Products are those of float, of rounded operands in the same order.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
@@ -30,32 +33,32 @@ void multiply_bfloat16(const Target<float>& target, const float* a, const float*
                        std::size_t inner, const Steps& steps, const Onto<float>& onto,
                        Finish<float> finish);
 
-/// While it lives, multiply_blocks and multiply_parts of float on this thread take their operands
-/// rounded.
-class BFloat16Products {
+/// The same with float16.
+void round_to_float16(std::size_t n, const float* from, float* to);
+void pack_float16(std::size_t n, const float* from, float* to);
+void unpack_float16(std::size_t n, const float* from, float* to);
+void multiply_float16(const Target<float>& target, const float* a, const float* b,
+                      std::size_t inner, const Steps& steps, const Onto<float>& onto,
+                      Finish<float> finish);
+
+/// While it lives, multiply_blocks and multiply_parts of float on this thread are this function.
+template <ProductFunction<float> Function>
+class ProductsBy {
  public:
-  BFloat16Products() noexcept : before_(product_instead<float>) {
-    product_instead<float> = multiply_bfloat16;
-  }
-  ~BFloat16Products() { product_instead<float> = before_; }
-  BFloat16Products(const BFloat16Products&) = delete;
-  BFloat16Products& operator=(const BFloat16Products&) = delete;
+  ProductsBy() noexcept : before_(product_instead<float>) { product_instead<float> = Function; }
+  ~ProductsBy() { product_instead<float> = before_; }
+  ProductsBy(const ProductsBy&) = delete;
+  ProductsBy& operator=(const ProductsBy&) = delete;
 
  private:
   ProductFunction<float> before_;
 };
 
-/// While it lives, they do not, whatever is around it.
-class Float32Products {
- public:
-  Float32Products() noexcept : before_(product_instead<float>) { product_instead<float> = nullptr; }
-  ~Float32Products() { product_instead<float> = before_; }
-  Float32Products(const Float32Products&) = delete;
-  Float32Products& operator=(const Float32Products&) = delete;
-
- private:
-  ProductFunction<float> before_;
-};
+/// They take their operands rounded.
+using BFloat16Products = ProductsBy<multiply_bfloat16>;
+using Float16Products = ProductsBy<multiply_float16>;
+/// They do not, whatever is around it.
+using Float32Products = ProductsBy<nullptr>;
 
 }}}  // namespace lockstep::kernels
 

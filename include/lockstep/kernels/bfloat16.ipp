@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,6 +24,8 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
 namespace detail {
 
+using lockstep::detail::Bfloat16, lockstep::detail::Float16;
+
 /// Summands that are added up in registers, part of the order of summation; rows of A that are
 /// packed at once.
 inline constexpr std::size_t bfloat16_block = 256, bfloat16_rows = 576;
@@ -36,15 +40,31 @@ struct Bits {
   // NOLINTEND(modernize-use-using)
 };
 
-/// v rounded, still as floats: the lower half of each is zero.
-template <class Isa>
+/// v rounded to numbers of Half (Bfloat16, Float16), still as floats.
+template <class Half, class Isa>
 LOCKSTEP_KERNEL void round_bits(typename Bits<Isa>::type& v) {
   using B = typename Bits<Isa>::type;
+  if constexpr (std::is_same_v<Half, Float16>) {
+    using V = Vector<float, Isa>;
+    const B magnitude = v & 0x7FFF'FFFF;
+    const B normal = (magnitude + 0xFFF + (magnitude >> 13 & 1)) & 0xFFFF'E000;
+    // Below 2^-14 halves are 2^-24 apart, as floats are from 0.5 on.
+    const V sum = reinterpret_cast<V>(magnitude) + 0.5F;
+    const B small = reinterpret_cast<B>(sum - 0.5F);
+    const B is_small = reinterpret_cast<B>(magnitude < (113U << 23));
+    const B is_finite = reinterpret_cast<B>(normal < (143U << 23));
+    const B is_nan = reinterpret_cast<B>(magnitude > 0x7F80'0000);
+    const B large = 0x7F80'0000 | (is_nan & 0x40'0000);
+    v = (v & 0x8000'0000) | (is_small & small) | (~is_small & is_finite & normal) |
+        (~is_finite & large);
+    return;
+  }
   const B rounded = v + 0x7FFF + (v >> 16 & 1);
   const B is_nan = reinterpret_cast<B>((v & 0x7FFF'FFFF) > 0x7F80'0000);
   v = ((is_nan & (v | 0x40'0000)) | (~is_nan & rounded)) & 0xFFFF'0000;
 }
 
+template <class Half>
 struct RoundArray {
   std::size_t n;
   const float* from;
@@ -58,11 +78,10 @@ struct RoundArray {
     std::size_t i = 0;
     for (; i + size <= s.n; i += size) {
       auto v = typename B::type(*reinterpret_cast<const typename B::unaligned*>(s.from + i));
-      round_bits<Isa>(v);
+      round_bits<Half, Isa>(v);
       *reinterpret_cast<typename B::unaligned*>(s.to + i) = v;
     }
-    for (; i < s.n; ++i)
-      s.to[i] = lockstep::detail::Bfloat16::decode(lockstep::detail::Bfloat16::encode(s.from[i]));
+    for (; i < s.n; ++i) s.to[i] = Half::decode(Half::encode(s.from[i]));
   }
 };
 
@@ -98,7 +117,7 @@ struct PackArray {
             __builtin_convertvector(half, typename B::type) << 16;
       } else {
         auto v = typename B::type(*reinterpret_cast<const typename B::unaligned*>(source));
-        round_bits<Isa>(v);
+        round_bits<Bfloat16, Isa>(v);
         *reinterpret_cast<typename H::unaligned*>(place) =
             __builtin_convertvector(v >> 16, typename H::type);
       }
@@ -110,6 +129,7 @@ struct PackArray {
 
 /// `width` numbers of `count` k's, `step` apart, in rows that are to_step long: of each pair of k's
 /// the second one first. Where there is one k too many, a zero stands before it.
+template <class Half>
 struct PackLines {
   const float* from;
   std::size_t count, step, width;
@@ -131,8 +151,8 @@ struct PackLines {
         V low{}, high{};
         read<Isa>(low, first + i, left);
         if (second != nullptr) read<Isa>(high, second + i, left);
-        round_bits<Isa>(low);
-        round_bits<Isa>(high);
+        round_bits<Half, Isa>(low);
+        round_bits<Half, Isa>(high);
         *reinterpret_cast<typename B::unaligned*>(place + i) = high;
         *reinterpret_cast<typename B::unaligned*>(place + s.to_step + i) = low;
       }
@@ -151,7 +171,7 @@ struct PackLines {
 
 /// The same of `rows` rows whose k's are `step` apart (most often 1), row by row. With Words, a
 /// pair of k's is a word of 32 bits, the first one below.
-template <bool Words>
+template <class Half, bool Words>
 struct PackRuns {
   const float* from;
   std::size_t rows, row_step, count, step;
@@ -174,17 +194,16 @@ struct PackRuns {
  private:
   LOCKSTEP_KERNEL static void pack(const float* numbers, std::size_t step, std::size_t count,
                                    float* place) {
-    using lockstep::detail::Bfloat16;
     auto* const words = reinterpret_cast<std::uint32_t*>(place);
     for (std::size_t pair = 0; pair < (count + 1) / 2; ++pair) {
       const bool has_second = 2 * pair + 1 < count;
-      const auto low = Bfloat16::encode(numbers[2 * pair * step]);
-      const auto high = Bfloat16::encode(has_second ? numbers[(2 * pair + 1) * step] : 0.0F);
+      const auto low = Half::encode(numbers[2 * pair * step]);
+      const auto high = Half::encode(has_second ? numbers[(2 * pair + 1) * step] : 0.0F);
       if constexpr (Words) {
         words[pair] = static_cast<std::uint32_t>(high) << 16 | low;
       } else {
-        place[2 * pair] = Bfloat16::decode(high);
-        place[2 * pair + 1] = Bfloat16::decode(low);
+        place[2 * pair] = Half::decode(high);
+        place[2 * pair + 1] = Half::decode(low);
       }
     }
   }
@@ -314,14 +333,53 @@ LOCKSTEP_VECTOR_WIDTH(512) inline void pack_runs(const float* from, std::size_t 
 
 #undef LOCKSTEP_BFLOAT16_TARGET
 
+// Conversions of 16 or 8 numbers by an instruction, to the nearest, ties to even.
+
+inline bool has_f16c() {
+#if defined(__clang__)  // whose builtin has no name for it; processors with FMA have it
+  return instruction_set() >= InstructionSet::avx2;
+#else
+  return instruction_set() >= InstructionSet::avx2 && __builtin_cpu_supports("f16c") != 0;
+#endif
+}
+__attribute__((target("avx512f"), noinline))
+LOCKSTEP_VECTOR_WIDTH(512) inline void pack_float16_avx512(std::size_t n, const float* from,
+                                                           float* to) {
+  for (std::size_t i = 0; i < n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i / 2),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+}
+__attribute__((target("avx512f"), noinline))
+LOCKSTEP_VECTOR_WIDTH(512) inline void unpack_float16_avx512(std::size_t n, const float* from,
+                                                             float* to) {
+  for (std::size_t i = 0; i < n; i += 16)
+    _mm512_storeu_ps(
+        to + i,
+        _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i / 2))));
+}
+__attribute__((target("avx,f16c"), noinline)) inline void pack_float16_f16c(std::size_t n,
+                                                                            const float* from,
+                                                                            float* to) {
+  for (std::size_t i = 0; i < n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i / 2),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+}
+__attribute__((target("avx,f16c"), noinline)) inline void unpack_float16_f16c(std::size_t n,
+                                                                              const float* from,
+                                                                              float* to) {
+  for (std::size_t i = 0; i < n; i += 8)
+    _mm256_storeu_ps(
+        to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i / 2))));
+}
+
 #endif
 
 /// A block of summands: A is packed once for all columns, B for each panel of them. With Words, by
 /// the instruction.
-template <bool Words>
-void multiply_bfloat16_block(const Target<float>& target, const float* a, const float* b,
-                             std::size_t count, const Steps& steps, const Onto<float>& onto,
-                             Finish<float> finish, float* packed_a, float* packed_b) {
+template <class Half, bool Words>
+void multiply_half_block(const Target<float>& target, const float* a, const float* b,
+                         std::size_t count, const Steps& steps, const Onto<float>& onto,
+                         Finish<float> finish, float* packed_a, float* packed_b) {
   constexpr std::size_t block = Words ? bfloat16_block / 2 : bfloat16_block;
   const std::size_t pairs = (count + 1) / 2;
   const bool in_lines = steps.a_row == 1 && steps.a != 1;
@@ -333,7 +391,7 @@ void multiply_bfloat16_block(const Target<float>& target, const float* a, const 
     if constexpr (Words)
       return pack_lines(from, summands, step, width, reinterpret_cast<std::uint32_t*>(to), to_step);
 #endif
-    dispatch(PackLines{from, summands, step, width, to, to_step});
+    dispatch(PackLines<Half>{from, summands, step, width, to, to_step});
   };
   if (in_lines) {
     pack_columns(a, count, steps.a, target.rows, packed_a, a_next);
@@ -344,7 +402,7 @@ void multiply_bfloat16_block(const Target<float>& target, const float* a, const 
                 block);
     else
 #endif
-      dispatch(PackRuns<Words>{a, target.rows, steps.a_row, count, steps.a, packed_a, block});
+      dispatch(PackRuns<Half, Words>{a, target.rows, steps.a_row, count, steps.a, packed_a, block});
   }
   for (std::size_t column = 0; column < target.columns; column += panel_columns) {
     Target<float> part = target;
@@ -386,10 +444,10 @@ void multiply_bfloat16_block(const Target<float>& target, const float* a, const 
   }
 }
 
-template <bool Words>
-void multiply_bfloat16_blocks(const Target<float>& target, const float* a, const float* b,
-                              std::size_t inner, const Steps& steps, const Onto<float>& first_onto,
-                              Finish<float> finish) {
+template <class Half, bool Words>
+void multiply_half_blocks(const Target<float>& target, const float* a, const float* b,
+                          std::size_t inner, const Steps& steps, const Onto<float>& first_onto,
+                          Finish<float> finish) {
   constexpr std::size_t rows = Words ? bfloat16_rows : bfloat16_rows / 2;
   alignas(cache_line) float packed_a[bfloat16_rows * bfloat16_block / 2];
   alignas(cache_line) float packed_b[panel_columns * bfloat16_block / (Words ? 2 : 1)];
@@ -403,7 +461,7 @@ void multiply_bfloat16_blocks(const Target<float>& target, const float* a, const
       const float* const bias = first_onto.bias;
       const Onto<float> onto{k > 0 || first_onto.sums,
                              k > 0 || bias == nullptr ? nullptr : bias + row};
-      multiply_bfloat16_block<Words>(
+      multiply_half_block<Half, Words>(
           part, a + row * steps.a_row + k * steps.a, b + k * steps.b.step, count, steps, onto,
           k + count == inner ? finish : Finish<float>{}, packed_a, packed_b);
       k += count;
@@ -414,7 +472,7 @@ void multiply_bfloat16_blocks(const Target<float>& target, const float* a, const
 }  // namespace detail
 
 LOCKSTEP_INLINE void round_to_bfloat16(std::size_t n, const float* from, float* to) {
-  dispatch(detail::RoundArray{n, from, to});
+  dispatch(detail::RoundArray<detail::Bfloat16>{n, from, to});
 }
 
 LOCKSTEP_INLINE void pack_bfloat16(std::size_t n, const float* from, float* to) {
@@ -429,9 +487,45 @@ LOCKSTEP_INLINE void multiply_bfloat16(const Target<float>& target, const float*
                                        const Onto<float>& onto, Finish<float> finish) {
 #if defined(__x86_64__)
   if (instruction_set() == InstructionSet::avx512_bf16)
-    return detail::multiply_bfloat16_blocks<true>(target, a, b, inner, steps, onto, finish);
+    return detail::multiply_half_blocks<detail::Bfloat16, true>(target, a, b, inner, steps, onto,
+                                                                finish);
 #endif
-  detail::multiply_bfloat16_blocks<false>(target, a, b, inner, steps, onto, finish);
+  detail::multiply_half_blocks<detail::Bfloat16, false>(target, a, b, inner, steps, onto, finish);
+}
+
+LOCKSTEP_INLINE void round_to_float16(std::size_t n, const float* from, float* to) {
+  dispatch(detail::RoundArray<detail::Float16>{n, from, to});
+}
+
+LOCKSTEP_INLINE void pack_float16(std::size_t n, const float* from, float* to) {
+#if defined(__x86_64__)
+  if (instruction_set() >= InstructionSet::avx512) return detail::pack_float16_avx512(n, from, to);
+  if (detail::has_f16c()) return detail::pack_float16_f16c(n, from, to);
+#endif
+  auto* place = reinterpret_cast<char*>(to);
+  for (std::size_t i = 0; i < n; ++i, place += 2) {
+    const std::uint16_t half = detail::Float16::encode(from[i]);
+    std::memcpy(place, &half, 2);
+  }
+}
+LOCKSTEP_INLINE void unpack_float16(std::size_t n, const float* from, float* to) {
+#if defined(__x86_64__)
+  if (instruction_set() >= InstructionSet::avx512)
+    return detail::unpack_float16_avx512(n, from, to);
+  if (detail::has_f16c()) return detail::unpack_float16_f16c(n, from, to);
+#endif
+  const auto* source = reinterpret_cast<const char*>(from);
+  for (std::size_t i = 0; i < n; ++i, source += 2) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, source, 2);
+    to[i] = detail::Float16::decode(half);
+  }
+}
+
+LOCKSTEP_INLINE void multiply_float16(const Target<float>& target, const float* a, const float* b,
+                                      std::size_t inner, const Steps& steps,
+                                      const Onto<float>& onto, Finish<float> finish) {
+  detail::multiply_half_blocks<detail::Float16, false>(target, a, b, inner, steps, onto, finish);
 }
 
 }}}  // namespace lockstep::kernels

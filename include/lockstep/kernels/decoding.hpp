@@ -12,20 +12,6 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
 
-namespace detail {
-
-/// The sum of the lanes, half onto half.
-template <class T, std::size_t Bytes>
-LOCKSTEP_KERNEL T sum_of_lanes(const Pack<T, Bytes>& pack) {
-  T lanes[Pack<T, Bytes>::size];
-  pack.store(lanes);
-  for (std::size_t half = Pack<T, Bytes>::size / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
-}
-
-}  // namespace detail
-
 /// Attention of one query over cached keys and values, for kernels::dispatch. In the cache the
 /// positions of a feature lie one after the other, in any order; what follows them up to a multiple
 /// of 16 is finite.
@@ -68,7 +54,7 @@ struct CachedAttention {
       std::fill(s.scores + s.positions, s.scores + end, T(0));
       P sums(T(0));
       for (at = 0; at < end; at += P::size) sums += P(static_cast<const T*>(s.scores + at));
-      const T factor = T(1) / detail::sum_of_lanes(sums);
+      const T factor = T(1) / sum_of_lanes<T>(sums.v);
       const T* const values_of_head = s.values + head / s.group * s.value_size * s.stride;
       T* const to = s.o + head * s.value_size;
       std::size_t f = 0;
@@ -106,7 +92,8 @@ struct CachedAttention {
       for (std::size_t i = 0; i < Features; ++i)
         sums[i] = multiply_add(weight, P(rows + i * stride + at), sums[i]);
     }
-    for (std::size_t i = 0; i < Features; ++i) to[i] = detail::sum_of_lanes(sums[i]) * factor;
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < Features; ++i) to[i] = sum_of_lanes<T>(sums[i].v) * factor;
   }
 };
 
@@ -155,8 +142,9 @@ struct TableProduct {
         totals[i] = multiply_add(value, P::load_first(of_table + i * features + f, features - f),
                                  totals[i]);
     }
+#pragma GCC unroll 4
     for (std::size_t i = 0; i < Units; ++i)
-      y[(unit + i) * stride + row] = detail::sum_of_lanes(totals[i]);
+      y[(unit + i) * stride + row] = sum_of_lanes<T>(totals[i].v);
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/other_weights.hpp"
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
@@ -22,6 +23,7 @@ struct GatherRows {
   std::size_t count = 0;
   std::size_t stride = 0;  ///< of `to`, a multiple of 16
   T* to = nullptr;
+  std::size_t vocabulary = 0;  ///< rows of the table: what gather_rows needs
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
@@ -48,6 +50,17 @@ struct GatherRows {
     }
   }
 };
+
+/// The same, also of a table of another format; with a stride of 1, of a single row.
+template <class T>
+void gather_rows(const GatherRows<T>& g) {
+  if (other_weights<T>.holds(g.table))
+    other_weights<T>.gather(g);
+  else if (g.stride == 1)
+    std::copy_n(g.table + static_cast<std::size_t>(g.ids[0]) * g.width, g.width, g.to);
+  else
+    dispatch(g);
+}
 
 /// gradient[ids[i] * width + d] += dy[d * stride + i], for d below width and i below count, in the
 /// order of i, for kernels::dispatch.

@@ -1,10 +1,11 @@
-// Kernels of dense layers rounded to 8 bits, and products with them.
+// Kernels of dense layers and tables of embeddings rounded to 8 bits, and products with them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/other_weights.hpp"
 
 // A unit's weights are whole numbers from -127 to 127 times a scale, the unit's largest weight /
@@ -55,13 +56,16 @@ class Int8Kernel {
   std::byte* memory_;
 };
 
-/// Writes all of `to`, from weights [inputs x units].
+/// Writes all of `to`, from weights [inputs x units], or [units x inputs] of a table.
 void quantize_int8(std::size_t inputs, std::size_t units, const float* weights,
-                   const Int8Kernel& to);
+                   const Int8Kernel& to, bool is_table = false);
 
 /// Multiplies by weights that are the memory of an Int8Kernel. Keeps memory for the thread's next
 /// call.
 void multiply_int8(const AnyDense<float>& dense);
+
+/// Looks rows up in a table that is the memory of an Int8Kernel: numbers times their scale.
+void gather_int8(const GatherRows<float>& rows);
 
 /// The way of computing that multiply_int8 takes on this machine, by the instruction set in force.
 enum class Int8Way : unsigned char { plain, avx2, vnni };

@@ -16,7 +16,9 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/int8.hpp"
+#include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace kernels {
@@ -53,7 +55,8 @@ struct Int8Lanes {
   typedef std::int8_t type __attribute__((vector_size(Count), aligned(1), may_alias));
 };
 
-/// Rounds rows of x, one of whose steps is 1, to numbers [row][inputs], filled up with zeros.
+/// Rounds rows of x, one of whose steps is 1, to numbers [row][inputs], filled up with zeros; or to
+/// numbers of 16 bits, [row / 16][input / 2][row % 16][2], of x whose step from row to row is 1.
 struct RoundRows {
   std::size_t inputs, rows;
   const float* x;
@@ -61,14 +64,17 @@ struct RoundRows {
   std::size_t row_size;  ///< of `to`
   std::int8_t* to;
   float* scales;
+  std::int32_t* pairs = nullptr;  ///< instead of `to`
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     const RoundRows s = *this;
-    if (s.steps.feature == 1)
+    if (s.pairs != nullptr)
+      s.template lane_by_lane<Isa, 16>();
+    else if (s.steps.feature == 1)
       s.template row_by_row<Isa>();
     else
-      s.template lane_by_lane<Isa>();
+      s.template lane_by_lane<Isa, 8>();
   }
 
  private:
@@ -125,8 +131,10 @@ struct RoundRows {
   }
 
   /// (All lanes of x are readable: rows are padded to a multiple of 16.)
-  template <class Isa>
+  template <class Isa, std::size_t Bits>
   LOCKSTEP_KERNEL void lane_by_lane() const {
+    constexpr std::size_t parts = 32 / Bits;
+    constexpr std::int32_t part_mask = (1 << Bits) - 1;
     constexpr std::size_t n = lanes<float, Isa>;
     for (std::size_t row = 0; row < rows; row += n) {
       const float* const from = x + row;
@@ -149,15 +157,19 @@ struct RoundRows {
       Floats<Isa> inverse;
       load(inverse, static_cast<const float*>(inverses));
       const Whole<Isa> finite = largest < 0x7F80'0000;
-      for (std::size_t i = 0; i < row_size; i += 4) {
+      for (std::size_t i = 0; i < row_size; i += parts) {
         Whole<Isa> words{};
-        for (std::size_t part = 0; part < std::min<std::size_t>(4, inputs - std::min(inputs, i));
-             ++part) {
+        for (std::size_t part = 0; part < std::min(parts, inputs - std::min(inputs, i)); ++part) {
           Floats<Isa> v;
           load(v, from + (i + part) * step);
           Whole<Isa> number;
           whole<Isa>(number, v, inverse);
-          words |= (number & finite & 0xFF) << static_cast<int>(8 * part);
+          words |= (number & finite & part_mask) << static_cast<int>(Bits * part);
+        }
+        if constexpr (Bits == 16) {
+          std::int32_t* const lanes_of_16 = pairs + row / 16 * 16 * (row_size / 2) + row % 16;
+          *reinterpret_cast<Whole<Isa>*>(lanes_of_16 + i / 2 * 16) = words;
+          continue;
         }
         alignas(Isa::vector_bytes) std::int32_t values[n];
         *reinterpret_cast<Whole<Isa>*>(values) = words;
@@ -192,6 +204,14 @@ inline void sum_int8_plain(const Int8Sums& s) {
       *s.place(row, unit) = sum;
     }
 }
+
+/// For 16 rows and more of x: products of 16 bits, with weights that are widened once for all rows.
+/// A vector has rows, so that no sum goes across it.
+struct WideInt8 {
+  static constexpr std::size_t rows = 16;     ///< of a block
+  static constexpr std::size_t inputs = 256;  ///< whose blocks of x and of weights a cache holds
+  static constexpr std::size_t units = Int8Kernel::unit_multiple;
+};
 
 #if defined(__x86_64__)
 
@@ -248,6 +268,66 @@ __attribute__((target("avx2"), noinline)) inline void sum_int8_avx2(const Int8Su
     for (; row + 2 <= s.rows; row += 2) sum_int8_tile_avx2<2>(s, row, unit);
     for (; row < s.rows; ++row) sum_int8_tile_avx2<1>(s, row, unit);
   }
+}
+
+/// U units of 16 rows: `to` is their sums [unit][rows], set or added to.
+template <std::size_t U>
+__attribute__((target("avx2"), always_inline)) inline void sum_wide_tile(
+    std::size_t inputs, const std::int32_t* x, const std::int16_t* weights, bool adds,
+    std::int32_t* to, std::size_t step) {
+  const auto vector = [](std::int32_t* place) { return reinterpret_cast<__m256i*>(place); };
+  __m256i sums[U][2];
+#pragma GCC unroll 6
+  for (std::size_t u = 0; u < U; ++u)
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 2; ++half)
+      sums[u][half] =
+          adds ? _mm256_loadu_si256(vector(to + u * step + half * 8)) : _mm256_setzero_si256();
+  for (std::size_t i = 0; i < inputs; i += 2) {
+    const auto* const rows = reinterpret_cast<const __m256i*>(x + i / 2 * WideInt8::rows);
+    const __m256i first = _mm256_load_si256(rows), second = _mm256_load_si256(rows + 1);
+#pragma GCC unroll 6
+    for (std::size_t u = 0; u < U; ++u) {
+      std::int32_t pair;
+      __builtin_memcpy(&pair, weights + u * WideInt8::inputs + i, sizeof pair);
+      const __m256i w = _mm256_set1_epi32(pair);
+      sums[u][0] = _mm256_add_epi32(sums[u][0], _mm256_madd_epi16(first, w));
+      sums[u][1] = _mm256_add_epi32(sums[u][1], _mm256_madd_epi16(second, w));
+    }
+  }
+#pragma GCC unroll 6
+  for (std::size_t u = 0; u < U; ++u)
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 2; ++half)
+      _mm256_storeu_si256(vector(to + u * step + half * 8), sums[u][half]);
+}
+
+/// `x`: the rows' pairs, see RoundRows. s.rows is a multiple of 16, and s.steps.row is 1.
+__attribute__((target("avx2"), noinline)) inline void sum_int8_wide(const Int8Sums& s,
+                                                                    const std::int32_t* x) {
+  alignas(cache_line) std::int16_t wide[WideInt8::units * WideInt8::inputs];
+  for (std::size_t unit = 0; unit < s.units; unit += WideInt8::units)
+    for (std::size_t i = 0; i < s.inputs; i += WideInt8::inputs) {
+      const std::size_t inputs = std::min(WideInt8::inputs, s.inputs - i);
+      for (std::size_t u = 0; u < WideInt8::units; ++u) {
+        const std::int8_t* const from = s.weights + (unit + u) * s.inputs + i;
+        for (std::size_t j = 0; j < inputs; j += 16)
+          _mm256_store_si256(
+              reinterpret_cast<__m256i*>(wide + u * WideInt8::inputs + j),
+              _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j))));
+        for (std::size_t j = 0; j < inputs; j += 64)  // what comes next
+          __builtin_prefetch(from + WideInt8::units * s.inputs + j);
+      }
+      for (std::size_t row = 0; row < s.rows; row += WideInt8::rows) {
+        const std::int32_t* const rows = x + row * (s.inputs / 2) + i / 2 * WideInt8::rows;
+        constexpr std::size_t unit_size = WideInt8::inputs;
+        std::int32_t* const to = s.place(row, unit);
+        const std::size_t step = s.steps.feature;
+        sum_wide_tile<6>(inputs, rows, wide, i > 0, to, step);
+        sum_wide_tile<6>(inputs, rows, wide + 6 * unit_size, i > 0, to + 6 * step, step);
+        sum_wide_tile<4>(inputs, rows, wide + 12 * unit_size, i > 0, to + 12 * step, step);
+      }
+    }
 }
 
 #define LOCKSTEP_VNNI_TARGET target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2")
@@ -389,6 +469,58 @@ struct FinishInt8 {
   }
 };
 
+/// GatherRows of a table of 8 bits.
+struct GatherInt8 {
+  const std::int8_t* numbers;  ///< [vocabulary][row_size]
+  std::size_t row_size;
+  const float* scales;
+  GatherRows<float> rows;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    constexpr std::size_t n = lanes<float, Isa>;
+    const GatherInt8 s = *this;
+    const GatherRows<float> g = s.rows;
+    using V = Vector<float, Isa>;
+    if (g.stride == 1) {
+      const auto id = static_cast<std::size_t>(g.ids[0]);
+      for (std::size_t d = 0; d < g.width; d += n) {
+        V v;
+        s.template load_row<Isa>(v, id, d);
+        store_first(g.to + d, v, g.width - d);
+      }
+      return;
+    }
+    for (std::size_t i = 0; i < g.stride; i += n) {
+      std::size_t ids[n];
+      for (std::size_t k = 0; k < n; ++k)
+        ids[k] = i + k < g.count ? static_cast<std::size_t>(g.ids[i + k]) : g.vocabulary;
+      for (std::size_t d = 0; d < g.width; d += n) {
+        V block[n];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k) {
+          block[k] = V{};
+          if (ids[k] < g.vocabulary) s.template load_row<Isa>(block[k], ids[k], d);
+        }
+        transpose_block(block);
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k)
+          if (d + k < g.width) store(g.to + (d + k) * g.stride + i, block[k]);
+      }
+    }
+  }
+
+ private:
+  template <class Isa, class V>
+  LOCKSTEP_KERNEL void load_row(V& v, std::size_t id, std::size_t d) const {
+    using Bytes = typename Int8Lanes<lanes<float, Isa>>::type;
+    const auto whole =
+        __builtin_convertvector(*reinterpret_cast<const Bytes*>(numbers + id * row_size + d),
+                                typename VectorTypes<float, Isa::vector_bytes>::mask);
+    v = __builtin_convertvector(whole, V) * scales[id];
+  }
+};
+
 /// For x of the thread's calls.
 [[nodiscard]] inline std::int8_t* int8_memory(std::size_t bytes) {
   static thread_local Buffer memory;
@@ -399,21 +531,23 @@ struct FinishInt8 {
 }  // namespace detail
 
 LOCKSTEP_INLINE void quantize_int8(std::size_t inputs, std::size_t units, const float* weights,
-                                   const Int8Kernel& to) {
+                                   const Int8Kernel& to, bool is_table) {
   const std::size_t row = to.inputs();
   const std::size_t all = Int8Kernel::rounded(units, Int8Kernel::unit_multiple);
   std::fill_n(to.numbers(), all * row, std::int8_t{0});
   std::fill_n(to.scales(), all, 0.0F);
   std::fill_n(to.sums(), all, 0);
   constexpr std::size_t at_once = Int8Kernel::unit_multiple;
-  std::vector<float> rows(at_once * inputs);
+  std::vector<float> rows(is_table ? 0 : at_once * inputs);
   for (std::size_t first = 0; first < units; first += at_once) {
     const std::size_t count = std::min(at_once, units - first);
-    for (std::size_t i = 0; i < inputs; ++i)
-      for (std::size_t u = 0; u < count; ++u) rows[u * inputs + i] = weights[i * units + first + u];
+    if (!is_table)
+      for (std::size_t i = 0; i < inputs; ++i)
+        for (std::size_t u = 0; u < count; ++u)
+          rows[u * inputs + i] = weights[i * units + first + u];
     dispatch(detail::RoundRows{inputs,
                                count,
-                               rows.data(),
+                               is_table ? weights + first * inputs : rows.data(),
                                {inputs, 1},
                                row,
                                to.numbers() + first * row,
@@ -431,6 +565,12 @@ LOCKSTEP_INLINE Int8Way int8_way() {
   return Int8Way::plain;
 }
 
+LOCKSTEP_INLINE void gather_int8(const GatherRows<float>& rows) {
+  const Int8Kernel table(rows.width, rows.vocabulary,
+                         reinterpret_cast<std::byte*>(const_cast<float*>(rows.table)));
+  dispatch(detail::GatherInt8{table.numbers(), table.inputs(), table.scales(), rows});
+}
+
 LOCKSTEP_INLINE void multiply_int8(const AnyDense<float>& dense) {
   using namespace detail;
   const bool by_rows = dense.y_steps.feature == 1;  // whose units lie one after the other
@@ -438,16 +578,20 @@ LOCKSTEP_INLINE void multiply_int8(const AnyDense<float>& dense) {
   const Int8Kernel kernel(dense.inputs, dense.units,
                           reinterpret_cast<std::byte*>(const_cast<float*>(dense.weights)));
   const std::size_t row_size = kernel.inputs();
-  // (Rows that stay in the first-level cache while all units pass by.)
-  const std::size_t most = std::clamp<std::size_t>(24576 / row_size / 16 * 16, 16, int8_rows);
-  std::int8_t* const numbers = int8_memory(std::min(dense.rows, most) * row_size);
+  const Int8Way way = int8_way();
+  const bool is_wide = way == Int8Way::avx2 && !by_rows && dense.rows % WideInt8::rows == 0;
+  // (If not: rows that stay in the first-level cache while all units pass by.)
+  const std::size_t most =
+      is_wide ? int8_rows : std::clamp<std::size_t>(24576 / row_size / 16 * 16, 16, int8_rows);
+  std::int8_t* const numbers =
+      int8_memory(std::min(dense.rows, most) * row_size * (is_wide ? 2 : 1));
+  std::int32_t* const pairs = is_wide ? reinterpret_cast<std::int32_t*>(numbers) : nullptr;
   alignas(cache_line) std::array<float, int8_rows> scales;
   alignas(cache_line) std::array<std::int32_t, int8_sums> sums;
-  const Int8Way way = int8_way();
   for (std::size_t row = 0; row < dense.rows; row += most) {
     const std::size_t rows = std::min(most, dense.rows - row);
     dispatch(RoundRows{dense.inputs, rows, dense.x + row * dense.x_steps.row, dense.x_steps,
-                       row_size, numbers, scales.data()});
+                       row_size, numbers, scales.data(), pairs});
     const std::size_t at_once =
         int8_sums / rows / Int8Kernel::unit_multiple * Int8Kernel::unit_multiple;
     for (std::size_t unit = 0; unit < dense.units; unit += at_once) {
@@ -463,6 +607,8 @@ LOCKSTEP_INLINE void multiply_int8(const AnyDense<float>& dense) {
 #if defined(__x86_64__)
       if (way == Int8Way::vnni)
         sum_int8_vnni(work);
+      else if (is_wide)
+        sum_int8_wide(work, pairs);
       else if (way == Int8Way::avx2)
         sum_int8_avx2(work);
       else

@@ -1,4 +1,4 @@
-// Weights that are no numbers of T, for the products of dense layers in inference.
+// Weights that are no numbers of T, for products and lookups in inference.
 #pragma once
 
 #include <cstddef>
@@ -28,20 +28,24 @@ struct AnyDense {
   Finish<T> finish;
 };
 
-/// Weights that lie in [begin, end) are of another format, which `multiply` reads (see int8.hpp).
+template <class T>
+struct GatherRows;
+
+/// Weights that lie in [begin, end) are of another format, which these read (see int8.hpp).
 /// (So layers need no second form for them, and a program without them has none of their code.)
 template <class T>
 struct OtherWeights {
   const void* begin = nullptr;
   const void* end = nullptr;
   void (*multiply)(const AnyDense<T>&) = nullptr;
+  void (*gather)(const GatherRows<T>&) = nullptr;
 
   [[nodiscard]] bool holds(const void* weights) const noexcept {
-    return multiply != nullptr && !std::less<>()(weights, begin) && std::less<>()(weights, end);
+    return begin != nullptr && !std::less<>()(weights, begin) && std::less<>()(weights, end);
   }
 };
 
-/// What dense_forward and few_forward ask on this thread.
+/// What dense_forward, few_forward and gather_rows ask on this thread.
 template <class T>
 inline constinit thread_local OtherWeights<T> other_weights{};
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
@@ -83,14 +84,31 @@ LOCKSTEP_KERNEL void accumulate(V& sum, const A& a, const B& b) {
   sum += a * b;
 }
 
-/// The sum of all lanes, by halves: (0 + n/2), (1 + n/2 + 1), ... and so on.
+namespace detail {
+
+template <class Half, class V, std::size_t... I>
+LOCKSTEP_KERNEL void add_halves(Half& sum, const V& v, std::index_sequence<I...>) {
+  sum = __builtin_shufflevector(v, v, static_cast<int>(I)...) +
+        __builtin_shufflevector(v, v, static_cast<int>(sizeof...(I) + I)...);
+}
+
+}  // namespace detail
+
+/// The sum of all lanes, by halves: (0 + n/2), (1 + n/2 + 1), ... and so on. (In registers: a
+/// detour through memory holds up the loads that follow.)
 template <class T, class V>
 LOCKSTEP_KERNEL T sum_of_lanes(const V& v) {
-  T values[sizeof(V) / sizeof(T)];
-  store(values, v);
-  for (std::size_t half = sizeof(V) / sizeof(T) / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) values[i] += values[i + half];
-  return values[0];
+  constexpr std::size_t size = sizeof(V) / sizeof(T);
+  if constexpr (size == 2) {
+    return v[0] + v[1];
+  } else if constexpr (sizeof(V) == 16) {
+    const V halves = v + __builtin_shufflevector(v, v, 2, 3, 2, 3);
+    return halves[0] + halves[1];
+  } else {
+    typename VectorTypes<T, sizeof(V) / 2>::type sums;
+    detail::add_halves(sums, v, std::make_index_sequence<size / 2>());
+    return sum_of_lanes<T>(sums);
+  }
 }
 
 }}}  // namespace lockstep::kernels

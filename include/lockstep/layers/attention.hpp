@@ -68,6 +68,10 @@ struct AttentionLayout {
   AttentionScore score = AttentionScore::projected;
   bool use_scale = false;  ///< of scores that are not `projected`
 
+  /// Features of what keys are made of.
+  [[nodiscard]] constexpr std::size_t key_width() const {
+    return score == AttentionScore::projected ? value_width : key_dim;
+  }
   [[nodiscard]] constexpr std::size_t queries_of_heads() const { return heads * key_dim; }
   [[nodiscard]] constexpr std::size_t keys_of_heads() const { return key_value_heads * key_dim; }
   [[nodiscard]] constexpr std::size_t values_of_heads() const {
@@ -273,10 +277,11 @@ class AttentionWork {
         work_(temporary.data() + layout.temporary_places(samples).work),
         scores_(temporary.data() + layout.temporary_places(samples).scores) {}
 
-  /// Masks may be null, and are kept for backward.
-  void forward(const T* x, const T* m, const T* query_mask, const T* key_mask, T* y) const {
+  /// Masks may be null, and are kept for backward. `keys`: what keys are made of, if not of m.
+  void forward(const T* x, const T* m, const T* query_mask, const T* key_mask, T* y,
+               const T* keys = nullptr) const {
     project(query, layout_.query_width, size_.query_stride, x, at(places_.q));
-    project(key, layout_.value_width, size_.key_stride, m, at(places_.k));
+    project(key, layout_.key_width(), size_.key_stride, keys == nullptr ? m : keys, at(places_.k));
     project(value, layout_.value_width, size_.key_stride, m, at(places_.v));
     rotate(false);
     keep_mask(query_mask, size_.samples * size_.queries, places_.query_mask, 0);
@@ -291,8 +296,10 @@ class AttentionWork {
   }
 
   /// dx and dm may be null: not wanted. They may be the same array, which then is the sum of both.
-  /// No gradients: none of them is wanted.
-  void backward(const T* x, const T* m, T* dy, Slices<T> gradients, T* dx, T* dm) const {
+  /// No gradients: none of them is wanted. `d_keys`: of keys that were not made of m; nothing is
+  /// projected then.
+  void backward(const T* x, const T* m, T* dy, Slices<T> gradients, T* dx, T* dm,
+                T* d_keys = nullptr) const {
     T *const q = at(places_.q), *const k = at(places_.k), *const v = at(places_.v),
              *const o = at(places_.o);
     T* const d_output = output_gradient_;
@@ -313,8 +320,10 @@ class AttentionWork {
     if (dx != nullptr) input_gradient(query, layout_.query_width, size_.query_stride, q, dx, false);
     factor_gradients(query, layout_.query_width, size_.query_stride, x, q, dx);
     if (dm != nullptr) {
-      input_gradient(key, layout_.value_width, size_.key_stride, k, dm, dm == dx);
-      input_gradient(value, layout_.value_width, size_.key_stride, v, dm, true);
+      const bool has_keys = d_keys != nullptr;
+      input_gradient(key, layout_.key_width(), size_.key_stride, k, has_keys ? d_keys : dm,
+                     dm == dx && !has_keys);
+      input_gradient(value, layout_.value_width, size_.key_stride, v, dm, !has_keys);
     }
     factor_gradients(value, layout_.value_width, size_.key_stride, m, v, dm);
   }
@@ -537,8 +546,7 @@ struct MultiHeadAttention {
   static consteval bool check() {
     static_assert(FlatTokens<Position, In>,
                   "lockstep: MultiHeadAttention needs a sequence of flat tokens, Sequence<T, "
-                  "width>: put ls::Embedding or "
-                  "ls::ToSequence before it");
+                  "width>: put ls::Embedding or ls::ToSequence before it");
     return true;
   }
 

@@ -281,8 +281,7 @@ struct Conv2D
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: Conv2D needs an input of height x width x channels, and its input is "
-                  "no such image: put "
-                  "ls::Reshape<height, width, channels> before it");
+                  "no such image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In>)
       static_assert(
           InputOfChannelGroups<Position, In, Options.groups>,
@@ -290,8 +289,7 @@ struct Conv2D
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<window.height, window.width>>,
                     "lockstep: Conv2D's kernel is larger than its input: make it smaller, or pad "
-                    "the input with "
-                    "ls::Conv2DOptions{.padding = ls::Padding::same}");
+                    "the input with ls::Conv2DOptions{.padding = ls::Padding::same}");
     return true;
   }
 
@@ -368,8 +366,7 @@ struct DepthwiseConv2D
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: DepthwiseConv2D needs an input of height x width x channels, and its "
-                  "input is no such "
-                  "image: put ls::Reshape<height, width, channels> before it");
+                  "input is no such image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<window.height, window.width>>,
                     "lockstep: DepthwiseConv2D's kernel is larger than its input: make it smaller, "
@@ -452,8 +449,7 @@ struct SeparableConv2D {
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: SeparableConv2D needs an input of height x width x channels, and its "
-                  "input is no such "
-                  "image: put ls::Reshape<height, width, channels> before it");
+                  "input is no such image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<window.height, window.width>>,
                     "lockstep: SeparableConv2D's kernel is larger than its input: make it smaller, "

@@ -1,7 +1,6 @@
 // Conv2DTranspose: a convolution the other way round, which makes an image larger.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -136,8 +135,7 @@ struct Conv2DTranspose {
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: Conv2DTranspose needs an input of height x width x channels, and its "
-                  "input is no such "
-                  "image: put ls::Reshape<height, width, channels> before it");
+                  "input is no such image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In>)
       static_assert(detail::FittingOutputPadding<Position, In, window, Options>,
                     "lockstep: the output_padding of Conv2DTranspose must be below its stride, and "

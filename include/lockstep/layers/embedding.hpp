@@ -89,10 +89,10 @@ struct Embedding {
 
   template <class In>
   static constexpr std::array variables{Variable{
-      "embeddings",
-      {Vocabulary, Width},
-      Options.embeddings_initializer,
-      Fans{Vocabulary, Width}}.with(Options.embeddings_regularizer, Options.embeddings_constraint)};
+      "embeddings", {Vocabulary, Width}, Options.embeddings_initializer, Fans{Vocabulary, Width}}
+                                            .with(Options.embeddings_regularizer,
+                                                  Options.embeddings_constraint)
+                                            .as_table()};
 
   /// The ids, a sample after the other, and the mask.
   template <class In>
@@ -104,13 +104,12 @@ struct Embedding {
   static void forward(const ForwardPass<T>& pass) {
     static_assert(Vocabulary <= std::size_t{1} << std::numeric_limits<T>::digits,
                   "lockstep: Embedding has more ids than the scalar type has whole numbers (float: "
-                  "2^24 = 16,777,216): "
-                  "compile the model with double");
+                  "2^24 = 16,777,216): compile the model with double");
     T* const ids = pass.scratch.data();
     const std::size_t tokens = In::size * pass.x.samples();
     detail::read_ids<T>(pass.x, Vocabulary, ids);
-    kernels::dispatch(kernels::GatherRows<T>{pass.weights[0].data(), Width, ids, tokens,
-                                             pass.y.stride(), pass.y.data()});
+    kernels::gather_rows<T>(
+        {pass.weights[0].data(), Width, ids, tokens, pass.y.stride(), pass.y.data(), Vocabulary});
     if constexpr (Options.mask_zero) {
       T* const mask = ids + tokens;
       std::transform(ids, ids + tokens, mask, [](T id) { return id == T(0) ? T(0) : T(1); });

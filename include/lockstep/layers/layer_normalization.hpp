@@ -311,9 +311,8 @@ struct GroupNormalization {
   static consteval bool check() {
     static_assert(InputOfChannelGroups<Position, In, groups<In>>,
                   "lockstep: the groups of GroupNormalization must divide the number of its "
-                  "input's channels, the last "
-                  "dimension: give it another number, ls::GroupNormalization<8>, or -1 for a group "
-                  "of each channel");
+                  "input's channels, the last dimension: give it another number, "
+                  "ls::GroupNormalization<8>, or -1 for a group of each channel");
     return true;
   }
 

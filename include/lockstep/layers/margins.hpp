@@ -188,8 +188,7 @@ struct ZeroPadding2D {
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: ZeroPadding2D needs an input of height x width x channels, and its "
-                  "input is no such image: "
-                  "put ls::Reshape<height, width, channels> before it");
+                  "input is no such image: put ls::Reshape<height, width, channels> before it");
     return true;
   }
 
@@ -238,8 +237,7 @@ struct Cropping2D {
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: Cropping2D needs an input of height x width x channels, and its input "
-                  "is no such image: "
-                  "put ls::Reshape<height, width, channels> before it");
+                  "is no such image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In>)
       static_assert(InputWithRoomFor<Position, In, detail::LeastCropped<Margins>>,
                     "lockstep: Cropping2D leaves nothing of its input: take less off");

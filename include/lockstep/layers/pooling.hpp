@@ -72,8 +72,7 @@ struct GlobalPooling2D {
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: a 2-D pooling layer needs an input of height x width x channels, and "
-                  "its input is no such "
-                  "image: put ls::Reshape<height, width, channels> before it");
+                  "its input is no such image: put ls::Reshape<height, width, channels> before it");
     return true;
   }
 

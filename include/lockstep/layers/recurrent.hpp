@@ -5,10 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
@@ -20,7 +18,6 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/flop.hpp"
-#include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/random_factors.hpp"
@@ -280,8 +277,7 @@ template <std::size_t Position, class In>
 consteval bool check_recurrent_input() {
   static_assert(SequenceInput<Position, In>,
                 "lockstep: a recurrent layer needs a sequence of tokens, Sequence<T, features>: "
-                "put ls::Embedding or "
-                "ls::ToSequence before it");
+                "put ls::Embedding or ls::ToSequence before it");
   if constexpr (SequenceInput<Position, In>)
     static_assert(
         FlatInput<Position, TokenOf<In>>,

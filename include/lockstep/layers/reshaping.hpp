@@ -229,8 +229,7 @@ struct RepeatVector {
   static consteval bool check() {
     static_assert(FlatInput<Position, In> && !SequenceInput<Position, In>,
                   "lockstep: RepeatVector needs a flat input, and its input has more dimensions: "
-                  "put ls::Flatten before "
-                  "it");
+                  "put ls::Flatten before it");
     return true;
   }
 

@@ -96,8 +96,7 @@ struct UpSampling2D {
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
                   "lockstep: UpSampling2D needs an input of height x width x channels, and its "
-                  "input is no such image: "
-                  "put ls::Reshape<height, width, channels> before it");
+                  "input is no such image: put ls::Reshape<height, width, channels> before it");
     return true;
   }
 

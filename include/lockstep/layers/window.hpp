@@ -1,7 +1,6 @@
 // Windows that slide over images and sequences: extents, padding, number of positions.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 
@@ -119,15 +118,13 @@ template <std::size_t Position, class In, class Windows>
 consteval bool check_sequence_window() {
   static_assert(SequenceInput<Position, In>,
                 "lockstep: a 1-D convolution or pooling needs a sequence of tokens, Sequence<T, "
-                "features>: put "
-                "ls::Embedding or ls::ToSequence before it");
+                "features>: put ls::Embedding or ls::ToSequence before it");
   static_assert(FlatInput<Position, TokenOf<In>>,
                 "lockstep: a 1-D convolution or pooling needs flat tokens, and its tokens have "
                 "more dimensions");
   static_assert(LongEnough<Position, In, Windows>,
                 "lockstep: the window of a 1-D convolution or pooling is longer than its input: "
-                "make it smaller, or pad "
-                "the input with ls::Padding::same");
+                "make it smaller, or pad the input with ls::Padding::same");
   return true;
 }
 

@@ -8,7 +8,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -24,8 +23,7 @@ template <class Out>
 consteval std::size_t one_label() {
   static_assert(Out::rank == 1,
                 "lockstep: a loss over class labels needs a model whose output is flat, one score "
-                "per class: end the "
-                "model with Flatten and Dense<classes>");
+                "per class: end the model with Flatten and Dense<classes>");
   static_assert(Out::size > 1,
                 "lockstep: a loss over class labels needs at least two classes: end the model with "
                 "Dense<classes>, or with one output take BinaryCrossentropy");

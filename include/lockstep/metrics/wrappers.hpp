@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"

@@ -251,6 +251,11 @@ struct LoadedWeights {
   bool optimizer_state = false;  ///< that of Keras's file was taken, too
 };
 
+/// Options of set_weights.
+struct SetWeightsOptions {
+  bool by_name = false;  ///< set the variables of these names alone
+};
+
 /// One variable, as get_weights gives it.
 template <class T>
 struct Weight {
@@ -269,6 +274,32 @@ template <class T>
                        .shape = {array.variable->shape().begin(), array.variable->shape().end()},
                        .values = {array.values.begin(), array.values.end()}});
   return weights;
+}
+
+/// For each weight, the number of the array of its name. Throws ConfigurationError for a name that
+/// no array has, or that comes twice.
+template <class T>
+[[nodiscard]] std::vector<std::size_t> find_weights(const std::vector<Weight<T>>& weights,
+                                                    const std::vector<NamedArray<T>>& arrays) {
+  std::vector<std::size_t> found;
+  for (const Weight<T>& weight : weights) {
+    const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray<T>& array) {
+      return array.name == weight.name;
+    });
+    if (at == arrays.end()) {
+      std::string names;
+      for (const NamedArray<T>& array : arrays) names += (names.empty() ? "" : ", ") + array.name;
+      throw ConfigurationError(
+          concat({"set_weights: by_name: the model has no variable ", in_quotes(weight.name),
+                  "; it has ", printable(names, 600)}));
+    }
+    const auto index = static_cast<std::size_t>(at - arrays.begin());
+    if (std::find(found.begin(), found.end(), index) != found.end())
+      throw ConfigurationError(
+          concat({"set_weights: by_name: ", in_quotes(weight.name), " is given twice"}));
+    found.push_back(index);
+  }
+  return found;
 }
 
 /// Throws ConfigurationError when the number of weights or a shape differs from the arrays'.
@@ -323,6 +354,24 @@ class ModelVariables {
     detail::check_weights(weights, detail::named_arrays_of(trainer(), 0));
     for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i)
       detail::put_weights(weights, detail::named_arrays_of(trainer(), i));
+  }
+
+  /// The same; with .by_name only the variables that are named, in any order, and the others stay:
+  /// Keras's `layer.set_weights`. Throws ConfigurationError, too, for a name that the model does
+  /// not have, or that comes twice.
+  /// Use: `model.set_weights({{"dense/bias", {2}, {0.5, -0.5}}}, {.by_name = true})`. Keras:
+  /// `layer.set_weights([kernel, bias])`.
+  void set_weights(const std::vector<Weight<T>>& weights, const SetWeightsOptions& options) {
+    if (!options.by_name) return set_weights(weights);
+    detail::check_variables_are_here(trainer(), "set_weights");
+    const auto found = detail::find_weights(weights, detail::named_arrays_of(trainer(), 0));
+    for (std::size_t i = 0; i < detail::replicas_of(trainer()); ++i) {
+      const auto all = detail::named_arrays_of(trainer(), i);
+      std::vector<detail::NamedArray<T>> named;
+      for (const std::size_t index : found) named.push_back(all[index]);
+      if (i == 0) detail::check_weights(weights, named);
+      detail::put_weights(weights, named);
+    }
   }
 
   /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
@@ -404,6 +453,9 @@ class ModelVariables {
   void set_learning_rate(double learning_rate) {
     detail::set_learning_rate(trainer(), learning_rate);
   }
+  /// What MixedFloat16 multiplies the gradient of the loss by in the next step; 1 without it.
+  /// Use: `model.dynamic_scale()`. Keras: `optimizer.dynamic_scale`.
+  [[nodiscard]] double dynamic_scale() const noexcept { return detail::loss_scale_of(trainer()); }
   /// Optimizer updates made so far.
   /// Use: `model.iterations()`. Keras: `optimizer.iterations`.
   [[nodiscard]] std::int64_t iterations() const noexcept {
@@ -429,8 +481,7 @@ class ModelVariables {
 
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for
-/// it.
+/// Model::on; in model/own_loop.hpp, so that a program without a loop does not pay for it.
 template <class Model>
 struct OnReplica;
 
@@ -496,8 +547,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
                   "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; "
-                  "plain arrays are given as "
-                  "fit(x, y, {.batch_size = 32})");
+                  "plain arrays are given as fit(x, y, {.batch_size = 32})");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("fit", options.batch_size);
       detail::refuse_sample_weight("fit", options.sample_weight);
@@ -532,8 +582,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
                   "lockstep: evaluate(dataset) needs a dataset of batches: put .batch(n) at its "
-                  "end; plain arrays are "
-                  "given as evaluate(x, y)");
+                  "end; plain arrays are given as evaluate(x, y)");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("evaluate", options.batch_size);
       detail::refuse_sample_weight("evaluate", options.sample_weight);
@@ -639,8 +688,7 @@ class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Me
   void adapt(const X& x, AdaptOptions options = {}) {
     static_assert(detail::Arrays<X>,
                   "lockstep: adapt(x) needs a dataset of batches (put .batch(n) at its end) or an "
-                  "array: an Eigen "
-                  "matrix, a std::vector or a Tensor");
+                  "array: an Eigen matrix, a std::vector or a Tensor");
     if constexpr (detail::Arrays<X>)
       detail::adapt(*trainer_, detail::array_data("adapt", options.batch_size, x), options);
   }
@@ -730,7 +778,7 @@ auto compile_all(StrategyOf<S> strategy, CompileOptions options, Begin begin, Lo
                  OptimizerType optimizer, Metrics... metrics) {
   static_assert(std::same_as<T, float> || std::same_as<T, double>,
                 "lockstep: compile<Net, T>: the type of all arrays is float or double, or T is a "
-                "policy: MixedBFloat16 of lockstep/network/mixed_precision.hpp");
+                "policy: MixedBFloat16 or MixedFloat16 of lockstep/network/mixed_precision.hpp");
 #if defined(LOCKSTEP_COMPILED) && !defined(LOCKSTEP_DOUBLE)
   static_assert(!std::same_as<T, double>,
                 "lockstep: compile<Net, double>: the library holds float alone; in CMake, link "
@@ -808,9 +856,9 @@ concept CompileParts =
 }  // namespace detail
 
 /// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of
-/// all arrays, or a policy: MixedBFloat16 (network/mixed_precision.hpp). Waits for the other
-/// workers, checks that they run the same program (ConfigurationError names the difference), and
-/// starts from the chief's seed and variables.
+/// all arrays, or a policy: MixedBFloat16, MixedFloat16 (network/mixed_precision.hpp). Waits for
+/// the other workers, checks that they run the same program (ConfigurationError names the
+/// difference), and starts from the chief's seed and variables.
 ///
 /// Without a strategy, the model trains on one device. For prediction alone it needs neither loss
 /// nor optimizer, and for a program's loop no loss, if its steps are given one:

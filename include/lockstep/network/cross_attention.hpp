@@ -12,7 +12,6 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/core/variable.hpp"
 #include "lockstep/layers/attention.hpp"
 #include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
@@ -25,7 +24,23 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
+/// In place of the ValueBranch of Attention or AdditiveAttention: values and keys are of two
+/// branches, as in Keras's call with three tensors. Both have as many positions; keys are as wide
+/// as queries, and the output as the values. Which positions count, the values' mask says.
+/// Use: `Attention<Dense<8>, ValueAndKey<Dense<5>, Dense<8>>>`: Sequence<10, 6> -> Sequence<10, 5>;
+/// kernel (6, 8), bias (8), kernel (6, 5), bias (5), kernel (6, 8), bias (8). Keras:
+/// `Attention()([query, value, key])`.
+template <class ValueBranch, class KeyBranch>
+struct ValueAndKey {};
+
 namespace detail {
+
+template <class First, class... Rest>
+struct LastOf : LastOf<Rest...> {};
+template <class Only>
+struct LastOf<Only> {
+  using Type = Only;
+};
 
 /// Two sequences of flat tokens.
 template <std::size_t Position, class Queries, class Values>
@@ -33,10 +48,11 @@ concept AttentionBranches =
     is_sequence<Queries> && is_sequence<Values> && Queries::rank == 2 && Values::rank == 2;
 
 /// A container whose branches Look, a kind of attention with a layout of two sequences, its
-/// variables and the layer's name, makes one output of.
-template <class Look, class QueryBranch, class ValueBranch>
-struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch> {
-  using Base = ParallelLayers<false, NoMerge, QueryBranch, ValueBranch>;
+/// variables and the layer's name, makes one output of. Keys are those of KeyBranch, if there is
+/// one, and else the values.
+template <class Look, class QueryBranch, class ValueBranch, class... KeyBranch>
+struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch, KeyBranch...> {
+  using Base = ParallelLayers<false, NoMerge, QueryBranch, ValueBranch, KeyBranch...>;
   static constexpr std::size_t layer_count = Base::layer_count + 1;
 
   template <class In>
@@ -44,10 +60,15 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
   template <class In>
   using Values = typename OutputShape<ValueBranch, In>::Type;
   template <class In>
+  using Keys = typename OutputShape<typename LastOf<ValueBranch, KeyBranch...>::Type, In>::Type;
+  template <class In>
   using Output = Sequence<Queries<In>::positions,
                           Look::template layout<Queries<In>, Values<In>>().output_width>;
 
  private:
+  static constexpr std::size_t branch_count = 2 + sizeof...(KeyBranch);
+  static constexpr bool has_keys = branch_count == 3;
+
   template <class In>
   static constexpr AttentionLayout layout() {
     return Look::template layout<Queries<In>, Values<In>>();
@@ -97,8 +118,8 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
     const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
                                  pass.temporary, false);
     const std::size_t samples = samples_of<In>(pass.x);
-    const T* masks[2];
-    for (std::size_t b = 0; b < 2; ++b)
+    const T* masks[branch_count];
+    for (std::size_t b = 0; b < branch_count; ++b)
       masks[b] = run_branch<T>(Base::template branches<In>[b], Base::template calls<In, T>[b], pass,
                                arrays.output(b), arrays.scratch[b],
                                pass.temporary.subspan(own_temporary<In>(samples)));
@@ -106,7 +127,7 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
     const TraceSpan span(context.trace, TracePart::forward, context.layer);
     attention<In, T>(pass, context, samples)
         .forward(arrays.outputs[0].data(), arrays.outputs[1].data(), masks[0], masks[1],
-                 pass.y.data());
+                 pass.y.data(), has_keys ? arrays.outputs[branch_count - 1].data() : nullptr);
     pass.set_mask(masks[0]);
   }
 
@@ -121,17 +142,20 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
     const BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.y, pass.scratch,
                                  pass.temporary, false);
     const std::size_t samples = samples_of<In>(pass.x);
-    const TensorView<T> gradients[2] = {
+    T* const of_values = pass.temporary.data() + tensor_size<Queries<In>>.elements(samples);
+    T* const of_keys = of_values + tensor_size<Values<In>>.elements(samples);
+    const TensorView<T> gradients[3] = {
         tensor_size<Queries<In>>.view(pass.temporary.data(), samples),
-        tensor_size<Values<In>>.view(
-            pass.temporary.data() + tensor_size<Queries<In>>.elements(samples), samples)};
+        tensor_size<Values<In>>.view(of_values, samples),
+        has_keys ? tensor_size<Keys<In>>.view(of_keys, samples) : TensorView<T>()};
     const std::size_t first = own_first<In>();
     {
       const StepContext context = own_context(pass.context);
       const TraceSpan span(context.trace, TracePart::backward, context.layer);
       attention<In, T>(pass, context, samples)
           .backward(arrays.outputs[0].data(), arrays.outputs[1].data(), pass.dy.data(),
-                    pass.gradients.subspan(first), gradients[0].data(), gradients[1].data());
+                    pass.gradients.subspan(first), gradients[0].data(), gradients[1].data(),
+                    has_keys ? of_keys : nullptr);
     }
     pass.context.gradients_ready(pass.gradients.subspan(first));
     pass.context.variables_done(pass.gradients.subspan(first));
@@ -154,7 +178,8 @@ struct LookingBranches : ParallelLayers<false, NoMerge, QueryBranch, ValueBranch
   /// Elements of the gradients of the branches' outputs.
   template <class In>
   static constexpr std::size_t own_temporary(std::size_t samples) {
-    return tensor_size<Queries<In>>.elements(samples) + tensor_size<Values<In>>.elements(samples);
+    return tensor_size<Queries<In>>.elements(samples) + tensor_size<Values<In>>.elements(samples) +
+           (has_keys ? tensor_size<Keys<In>>.elements(samples) : 0);
   }
   template <class In, class T>
   static std::size_t samples_of(const TensorView<T>& x) {
@@ -206,8 +231,11 @@ struct PlainLook {
       Options.score == AttentionScore::additive ? "additive_attention" : "attention";
   template <class Queries, class Values>
   static constexpr AttentionLayout layout() {
-    AttentionLayout one = attention_layout<Queries, Values>(
-        1, Queries::Token::size, {.dropout = Options.dropout, .use_causal_mask = Options.causal});
+    AttentionLayout one = attention_layout<Queries, Values>(1, Queries::Token::size,
+                                                            {.value_dim = Values::Token::size,
+                                                             .dropout = Options.dropout,
+                                                             .use_causal_mask = Options.causal,
+                                                             .output_shape = Values::Token::size});
     one.score = Options.score;
     one.use_scale = Options.use_scale;
     return one;
@@ -218,13 +246,24 @@ struct PlainLook {
   }
 };
 
-template <std::size_t Position, class Queries, class Values>
+template <std::size_t Position, class Queries, class Keys>
 concept BranchesOfOneWidth =
-    AttentionBranches<Position, Queries, Values> && Queries::Token::size == Values::Token::size;
+    AttentionBranches<Position, Queries, Keys> && Queries::Token::size == Keys::Token::size;
+template <std::size_t Position, class Values, class Keys>
+concept BranchesOfOneLength =
+    AttentionBranches<Position, Values, Keys> && Values::positions == Keys::positions;
+
+/// The branches of PlainAttention.
+template <PlainLookOptions Options, class QueryBranch, class ValueBranch>
+struct PlainBranches : LookingBranches<PlainLook<Options>, QueryBranch, ValueBranch> {};
+template <PlainLookOptions Options, class QueryBranch, class ValueBranch, class KeyBranch>
+struct PlainBranches<Options, QueryBranch, ValueAndKey<ValueBranch, KeyBranch>>
+    : LookingBranches<PlainLook<Options>, QueryBranch, ValueBranch, KeyBranch> {};
 
 /// Attention and AdditiveAttention.
 template <PlainLookOptions Options, class QueryBranch, class ValueBranch>
-struct PlainAttention : LookingBranches<PlainLook<Options>, QueryBranch, ValueBranch> {
+struct PlainAttention : PlainBranches<Options, QueryBranch, ValueBranch> {
+  using Branches = PlainBranches<Options, QueryBranch, ValueBranch>;
   static_assert(Options.dropout >= 0 && Options.dropout <= 1,
                 "lockstep: the dropout of Attention and AdditiveAttention is the part of "
                 "probabilities that is dropped: from 0 to 1");
@@ -232,10 +271,15 @@ struct PlainAttention : LookingBranches<PlainLook<Options>, QueryBranch, ValueBr
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(
-        BranchesOfOneWidth<Position, typename OutputShape<QueryBranch, In>::Type,
-                           typename OutputShape<ValueBranch, In>::Type>,
+        BranchesOfOneWidth<Position, typename Branches::template Queries<In>,
+                           typename Branches::template Keys<In>>,
         "lockstep: both branches of Attention and AdditiveAttention must give a sequence of flat "
         "tokens of one width, Sequence<T, width>: end one of them with Dense<width>");
+    static_assert(
+        BranchesOfOneLength<Position, typename Branches::template Values<In>,
+                            typename Branches::template Keys<In>>,
+        "lockstep: both branches of ValueAndKey must give a sequence of flat tokens, Sequence<T, "
+        "width>, and as many of them: a key stands for each value");
     return true;
   }
 };
@@ -303,11 +347,12 @@ constexpr PlainLookOptions look_options(const AttentionOptions& options) {
 }  // namespace detail
 
 /// Keras's Attention called with two tensors, query and value, after Luong: each query's mean of
-/// the values, weighted by the softmax of how well they fit. Keys are the values; nothing is
-/// projected, and `dot` is not divided by sqrt(width). Branches and masks are those of
-/// CrossAttention; a query that sees no value gets 0. (In Keras, a mean of all.) Variables: those
-/// of the branches, then the number scale with use_scale, and concat_score_weight, the factor of
-/// the sum, in `concat`; both begin with 1. M. Luong and others, arXiv 1508.04025, 2015.
+/// the values, weighted by the softmax of how well they fit. Keys are the values, or of a third
+/// branch: see ValueAndKey. Nothing is projected, and `dot` is not divided by sqrt(width). Branches
+/// and masks are those of CrossAttention; a query that sees no value gets 0. (In Keras, a mean of
+/// all.) Variables: those of the branches, then the number scale with use_scale, and
+/// concat_score_weight, the factor of the sum, in `concat`; both begin with 1. M. Luong and others,
+/// arXiv 1508.04025, 2015.
 /// Use: `Attention<Sequential<Slice<0, 10>, Embedding<50, 16>>, Sequential<Slice<10, 10>,
 /// Embedding<50, 16>>>`: Shape<20> -> Sequence<10, 16>; embeddings (50, 16), embeddings (50, 16).
 template <class QueryBranch, class ValueBranch, AttentionOptions Options = AttentionOptions{}>

@@ -18,7 +18,9 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/decoding.hpp"
 #include "lockstep/kernels/dense.hpp"
+#include "lockstep/kernels/embedding.hpp"
 #include "lockstep/kernels/few_samples.hpp"
+#include "lockstep/kernels/other_weights.hpp"
 #include "lockstep/kernels/recurrence.hpp"
 #include "lockstep/kernels/rotary.hpp"
 #include "lockstep/layers/attention.hpp"
@@ -101,6 +103,17 @@ inline constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max(
 template <class T>
 [[nodiscard]] TensorView<T> decode_view(T* data, std::size_t features, std::size_t rows) {
   return {data, rows, features, decode_stride(rows)};
+}
+
+/// y = x kernel + bias, or without the bias where it is null.
+template <class T>
+void decode_product(const TensorView<const T>& x, const T* kernel, const T* bias,
+                    const TensorView<T>& y) {
+  if (x.samples() == 1)
+    kernels::few_forward<T>({1, x.features(), y.features(), x.data(), kernel, bias, y.data(), {}});
+  else
+    kernels::dense_forward<T>({x.features(), y.features(), x.stride()}, x.data(), kernel, bias,
+                              y.data());
 }
 
 /// What a layer does in decoding. Specialised for each kind of layer:
@@ -211,11 +224,8 @@ struct Decoding<Embedding<Vocabulary, Width, Options>, In, T> : DecodingOfRows {
   static constexpr std::size_t ids = Vocabulary;
   static constexpr std::size_t memory(std::size_t) { return 0; }
   static void run(const DecodePass<T>& pass) {
-    for (std::size_t row = 0; row < pass.x.samples(); ++row) {
-      const T* const of_id =
-          pass.weights[0].data() + static_cast<std::size_t>(pass.x(row, 0)) * Width;
-      for (std::size_t f = 0; f < Width; ++f) pass.y(row, f) = of_id[f];
-    }
+    kernels::gather_rows<T>({pass.weights[0].data(), Width, pass.x.data(), pass.x.samples(),
+                             pass.y.stride(), pass.y.data(), Vocabulary});
   }
 };
 
@@ -353,13 +363,7 @@ class CachedAttentionWork {
   }
   void project(Projection p, const TensorView<const T>& x, const TensorView<T>& y) const {
     const T* const kernel = pass_.weights[layout_.use_bias ? 2 * p : p].data();
-    const T* const bias = layout_.use_bias ? pass_.weights[2 * p + 1].data() : nullptr;
-    if (x.samples() == 1)
-      kernels::few_forward<T>(
-          {1, x.features(), y.features(), x.data(), kernel, bias, y.data(), {}});
-    else
-      kernels::dense_forward<T>({x.features(), y.features(), x.stride()}, x.data(), kernel, bias,
-                                y.data());
+    decode_product<T>(x, kernel, layout_.use_bias ? pass_.weights[2 * p + 1].data() : nullptr, y);
   }
 
   AttentionLayout layout_;
@@ -809,7 +813,7 @@ struct Decoding<TiedHead<EmbeddingLayer, Layers...>, In, T> : DecodingOfRows {
     const TensorView<T> hidden =
         decode_view(tokens.data() + decode_elements(width, rows), width, outputs);
     T* const by_row = hidden.data() + decode_elements(width, rows);
-    if (rows > 1) std::fill_n(tokens.data(), width * tokens.stride(), T(0));
+    if (outputs > 1) std::fill_n(hidden.data(), width * hidden.stride(), T(0));
     DecodePass<T> part = pass;
     part.weights = pass.weights.first(1);
     part.y = tokens;
@@ -819,12 +823,14 @@ struct Decoding<TiedHead<EmbeddingLayer, Layers...>, In, T> : DecodingOfRows {
     part.y = hidden;
     part.memory = by_row + decode_elements(width, rows);
     Body::run(part);
+    const T* const table = pass.weights[0].data();
+    if (kernels::other_weights<T>.holds(table))
+      return decode_product<T>(hidden, table, nullptr, pass.y);
     if (outputs > 1) std::fill_n(pass.y.data(), pass.y.features() * pass.y.stride(), T(0));
     for (std::size_t row = 0; row < outputs; ++row)
       for (std::size_t f = 0; f < width; ++f) by_row[row * width + f] = hidden(row, f);
-    kernels::dispatch(kernels::TableProduct<T>{Head::template vocabulary<In>, width, outputs,
-                                               pass.weights[0].data(), by_row, pass.y.stride(),
-                                               pass.y.data()});
+    kernels::dispatch(kernels::TableProduct<T>{Head::template vocabulary<In>, width, outputs, table,
+                                               by_row, pass.y.stride(), pass.y.data()});
   }
 };
 

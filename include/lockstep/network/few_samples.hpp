@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"

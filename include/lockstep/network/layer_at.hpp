@@ -1,7 +1,6 @@
 // A layer at its place in a container: checks with readable messages, and what it hands over.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -9,7 +8,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
@@ -240,13 +238,11 @@ struct LayerAt {
   static_assert(
       is_container || !requires { L::layer_count; },
       "lockstep: a layer with layer_count needs takes_sequences and layers<In> too (see "
-      "ContainerLayer in "
-      "layers/concepts.hpp)");
+      "ContainerLayer in layers/concepts.hpp)");
   static constexpr bool aliases = aliases_input<L, In> || std::is_void_v<Work>;
   static_assert(!aliases || Output::size == Input::size,
                 "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the "
-                "first layer) must have "
-                "an output of as many elements as its input");
+                "first layer) must have an output of as many elements as its input");
   static_assert(
       [] {
         if constexpr (!std::is_void_v<Work> && !std::is_same_v<Work, L>)

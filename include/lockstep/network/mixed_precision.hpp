@@ -1,4 +1,4 @@
-// MixedBFloat16: a policy of precision, as an argument of compile.
+// MixedBFloat16, MixedFloat16: policies of precision, as an argument of compile.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_place.hpp"
+#include "lockstep/network/loss_scale.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
@@ -33,8 +34,7 @@ namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 namespace detail {
 
-/// What a layer does with precision where the policy is MixedBFloat16. All but `unchanged` round
-/// the gradient of their input.
+/// What a layer does under a policy. All but `unchanged` round the gradient of their input.
 enum class Precision : unsigned char {
   unchanged,  ///< it moves numbers, and computes none
   float32,    ///< nothing else
@@ -63,12 +63,17 @@ consteval Precision precision_of(std::string_view name) {
   return Precision::operands;
 }
 
-template <class T>
-void round_tensor(const TensorView<T>& view) {
-  kernels::round_to_bfloat16(view.features() * view.stride(), view.data(), view.data());
-}
-
-inline constexpr KeptFormat bfloat16_format{kernels::pack_bfloat16, kernels::unpack_bfloat16};
+/// The numbers of 16 bits of a policy.
+struct BFloat16Numbers {
+  using Products = kernels::BFloat16Products;
+  static constexpr auto round = kernels::round_to_bfloat16;
+  static constexpr KeptFormat format{kernels::pack_bfloat16, kernels::unpack_bfloat16};
+};
+struct Float16Numbers {
+  using Products = kernels::Float16Products;
+  static constexpr auto round = kernels::round_to_float16;
+  static constexpr KeptFormat format{kernels::pack_float16, kernels::unpack_float16};
+};
 
 /// Elements of L's scratch, the first ones, that are kept in 16 bits.
 template <class L, class In>
@@ -79,30 +84,30 @@ constexpr std::size_t packed_scratch(std::size_t size) {
     return 0;
 }
 
-template <class L, Precision P>
+template <class Half, class L, Precision P>
 struct Rounded;
 
 /// Fuses with an activation after it where L does.
-template <class L, Precision P>
+template <class Half, class L, Precision P>
 struct RoundedFusible : L {};
-template <FusibleLayer L, Precision P>
+template <class Half, FusibleLayer L, Precision P>
   requires(P == Precision::products || P == Precision::operands)
-struct RoundedFusible<L, P> : L {
+struct RoundedFusible<Half, L, P> : L {
   template <class Function>
     requires requires { typename L::template WithActivation<Function>; }
-  using WithActivation = Rounded<typename L::template WithActivation<Function>, P>;
+  using WithActivation = Rounded<Half, typename L::template WithActivation<Function>, P>;
   using OutputActivation = typename L::OutputActivation;
-  using Preactivation = Rounded<typename L::Preactivation, P>;
+  using Preactivation = Rounded<Half, typename L::Preactivation, P>;
 };
 
-/// L as MixedBFloat16 has it: P says how. (Names, shapes, variables and options are those of L.)
-template <class L, Precision P>
-struct Rounded : RoundedFusible<L, P> {
+/// L as a policy of Half has it: P says how. (Names, shapes, variables and options are those of L.)
+template <class Half, class L, Precision P>
+struct Rounded : RoundedFusible<Half, L, P> {
   using AnnouncesGradients = std::conditional_t<AnnouncingLayer<L>, Rounded, void>;
 
   template <class In>
   static constexpr const KeptFormat* kept_format =
-      P == Precision::float32 ? nullptr : &bfloat16_format;
+      P == Precision::float32 ? nullptr : &Half::format;
 
   /// What L keeps, the first part of it packed.
   template <class In>
@@ -121,7 +126,7 @@ struct Rounded : RoundedFusible<L, P> {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    static_assert(std::is_same_v<T, float>, "lockstep: MixedBFloat16 is for float");
+    static_assert(std::is_same_v<T, float>, "lockstep: a policy of precision is for float");
     with_operands<In>(pass, [&](const ForwardPass<T>& own) {
       L::template forward<In, T>(own);
       keep_scratch<In>(pass, own);
@@ -153,8 +158,12 @@ struct Rounded : RoundedFusible<L, P> {
   static void forward_few(const FewSamplesPass<T>& pass) = delete;
 
  private:
+  static void round_tensor(const TensorView<float>& view) {
+    Half::round(view.features() * view.stride(), view.data(), view.data());
+  }
+
   using Scope = std::conditional_t<P == Precision::products || P == Precision::operands,
-                                   kernels::BFloat16Products, kernels::Float32Products>;
+                                   typename Half::Products, kernels::Float32Products>;
 
   template <class In>
   static constexpr bool copies_operands =
@@ -208,7 +217,7 @@ struct Rounded : RoundedFusible<L, P> {
     own.scratch = own.temporary.first(unpacked_scratch<In>(size));
     own.temporary = own.temporary.subspan(own.scratch.size());
     if constexpr (std::is_same_v<Pass, BackwardPass<float>>) {
-      kernels::unpack_bfloat16(packed, pass.scratch.data(), own.scratch.data());
+      Half::format.unpack(packed, pass.scratch.data(), own.scratch.data());
       std::copy_n(pass.scratch.data() + halved(packed), rest<In>(size),
                   own.scratch.data() + packed);
     }
@@ -217,7 +226,7 @@ struct Rounded : RoundedFusible<L, P> {
   static void keep_scratch(const ForwardPass<float>& pass, const ForwardPass<float>& own) {
     const std::size_t size = size_of<In>(pass), packed = packed_elements<In>(size);
     if (packed == 0) return;
-    kernels::pack_bfloat16(packed, own.scratch.data(), pass.scratch.data());
+    Half::format.pack(packed, own.scratch.data(), pass.scratch.data());
     std::copy_n(own.scratch.data() + packed, rest<In>(size), pass.scratch.data() + halved(packed));
   }
 
@@ -229,11 +238,11 @@ struct Rounded : RoundedFusible<L, P> {
 
     void take(Slices<float> from, const TensorView<const float>& input, float* to) {
       for (std::size_t i = 0; i < from.size(); ++i) {
-        kernels::round_to_bfloat16(from[i].size(), from[i].data(), to);
+        Half::round(from[i].size(), from[i].data(), to);
         weights[i] = {to, from[i].size()};
         to += padded_batch(from[i].size());
       }
-      kernels::round_to_bfloat16(input.features() * input.stride(), input.data(), to);
+      Half::round(input.features() * input.stride(), input.data(), to);
       x = {to, input.samples(), input.features(), input.stride()};
     }
   };
@@ -260,92 +269,102 @@ struct Rounded : RoundedFusible<L, P> {
   }
 };
 
-template <class L, Precision P>
-inline constexpr bool ends_linearly<Rounded<L, P>> = ends_linearly<L>;
+template <class Half, class L, Precision P>
+inline constexpr bool ends_linearly<Rounded<Half, L, P>> = ends_linearly<L>;
 
-/// L where the policy is MixedBFloat16.
-template <class L>
-struct WithBFloat16 {
+/// L where the policy is one of Half.
+template <class Half, class L>
+struct WithHalf {
   /// (Of a container that has no specialisation, products alone: its input may be ids.)
   static constexpr Precision precision =
       requires { L::layer_count; } ? Precision::products : precision_of(L::name);
   using Type =
       std::conditional_t<AliasingLayer<L> || is_input<L> || precision == Precision::unchanged, L,
-                         Rounded<L, precision>>;
+                         Rounded<Half, L, precision>>;
 };
-template <class L>
-struct WithBFloat16<Float32<L>> {
-  using Type = Rounded<L, Precision::float32>;
+template <class Half, class L>
+struct WithHalf<Half, Float32<L>> {
+  using Type = Rounded<Half, L, Precision::float32>;
 };
-template <class... Layers>
-struct WithBFloat16<Sequential<Layers...>> {
-  using Type = Sequential<typename WithBFloat16<Layers>::Type...>;
+template <class Half, class... Layers>
+struct WithHalf<Half, Sequential<Layers...>> {
+  using Type = Sequential<typename WithHalf<Half, Layers>::Type...>;
 };
-template <std::size_t Times, class L>
-struct WithBFloat16<Repeat<Times, L>> {
-  using Type = Repeat<Times, typename WithBFloat16<L>::Type>;
+template <class Half, std::size_t Times, class L>
+struct WithHalf<Half, Repeat<Times, L>> {
+  using Type = Repeat<Times, typename WithHalf<Half, L>::Type>;
 };
-template <class... Layers>
-struct WithBFloat16<Recompute<Layers...>> {
-  using Type = Recompute<typename WithBFloat16<Layers>::Type...>;
+template <class Half, class... Layers>
+struct WithHalf<Half, Recompute<Layers...>> {
+  using Type = Recompute<typename WithHalf<Half, Layers>::Type...>;
 };
-template <class L>
-struct WithBFloat16<TimeDistributed<L>> {
-  using Type = TimeDistributed<typename WithBFloat16<L>::Type>;
+template <class Half, class L>
+struct WithHalf<Half, TimeDistributed<L>> {
+  using Type = TimeDistributed<typename WithHalf<Half, L>::Type>;
 };
-template <class L, SpectralNormalizationOptions Options>
-struct WithBFloat16<SpectralNormalization<L, Options>> {
-  using Type = SpectralNormalization<typename WithBFloat16<L>::Type, Options>;
+template <class Half, class L, SpectralNormalizationOptions Options>
+struct WithHalf<Half, SpectralNormalization<L, Options>> {
+  using Type = SpectralNormalization<typename WithHalf<Half, L>::Type, Options>;
 };
-template <class L>
-struct WithBFloat16<Frozen<L>> {
-  using Type = Frozen<typename WithBFloat16<L>::Type>;
+template <class Half, class L>
+struct WithHalf<Half, Frozen<L>> {
+  using Type = Frozen<typename WithHalf<Half, L>::Type>;
 };
-template <class... Layers>
-struct WithBFloat16<Residual<Layers...>> {
-  using Type = Rounded<Residual<typename WithBFloat16<Layers>::Type...>, Precision::output>;
+template <class Half, class... Layers>
+struct WithHalf<Half, Residual<Layers...>> {
+  using Type = Rounded<Half, Residual<typename WithHalf<Half, Layers>::Type...>, Precision::output>;
 };
-template <class Merge, class... Branches>
-struct WithBFloat16<Parallel<Merge, Branches...>> {
+template <class Half, class Merge, class... Branches>
+struct WithHalf<Half, Parallel<Merge, Branches...>> {
   using Type =
-      Rounded<Parallel<Merge, typename WithBFloat16<Branches>::Type...>, Precision::output>;
+      Rounded<Half, Parallel<Merge, typename WithHalf<Half, Branches>::Type...>, Precision::output>;
 };
-template <class Merge, class L, class... Parts>
-struct WithBFloat16<Shared<Merge, L, Parts...>> {
-  using Type =
-      Rounded<Shared<Merge, typename WithBFloat16<L>::Type, typename WithBFloat16<Parts>::Type...>,
-              Precision::output>;
+template <class Half, class Merge, class L, class... Parts>
+struct WithHalf<Half, Shared<Merge, L, Parts...>> {
+  using Type = Rounded<
+      Half,
+      Shared<Merge, typename WithHalf<Half, L>::Type, typename WithHalf<Half, Parts>::Type...>,
+      Precision::output>;
 };
-template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
+template <class Half, std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
           MultiHeadAttentionOptions Options>
-struct WithBFloat16<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Options>> {
-  using Type = Rounded<CrossAttention<Heads, KeyDim, typename WithBFloat16<QueryBranch>::Type,
-                                      typename WithBFloat16<ValueBranch>::Type, Options>,
+struct WithHalf<Half, CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<Half,
+                       CrossAttention<Heads, KeyDim, typename WithHalf<Half, QueryBranch>::Type,
+                                      typename WithHalf<Half, ValueBranch>::Type, Options>,
                        Precision::products>;
 };
-template <class QueryBranch, class ValueBranch, AttentionOptions Options>
-struct WithBFloat16<Attention<QueryBranch, ValueBranch, Options>> {
-  using Type = Rounded<Attention<typename WithBFloat16<QueryBranch>::Type,
-                                 typename WithBFloat16<ValueBranch>::Type, Options>,
+template <class Half, class ValueBranch, class KeyBranch>
+struct WithHalf<Half, ValueAndKey<ValueBranch, KeyBranch>> {
+  using Type = ValueAndKey<typename WithHalf<Half, ValueBranch>::Type,
+                           typename WithHalf<Half, KeyBranch>::Type>;
+};
+template <class Half, class QueryBranch, class ValueBranch, AttentionOptions Options>
+struct WithHalf<Half, Attention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<Half,
+                       Attention<typename WithHalf<Half, QueryBranch>::Type,
+                                 typename WithHalf<Half, ValueBranch>::Type, Options>,
                        Precision::output>;
 };
-template <class QueryBranch, class ValueBranch, AdditiveAttentionOptions Options>
-struct WithBFloat16<AdditiveAttention<QueryBranch, ValueBranch, Options>> {
-  using Type = Rounded<AdditiveAttention<typename WithBFloat16<QueryBranch>::Type,
-                                         typename WithBFloat16<ValueBranch>::Type, Options>,
+template <class Half, class QueryBranch, class ValueBranch, AdditiveAttentionOptions Options>
+struct WithHalf<Half, AdditiveAttention<QueryBranch, ValueBranch, Options>> {
+  using Type = Rounded<Half,
+                       AdditiveAttention<typename WithHalf<Half, QueryBranch>::Type,
+                                         typename WithHalf<Half, ValueBranch>::Type, Options>,
                        Precision::output>;
 };
 /// (Its table is read as an Embedding's, and rounded in the products of the head.)
-template <class EmbeddingLayer, class... Layers>
-struct WithBFloat16<TiedHead<EmbeddingLayer, Layers...>> {
-  using Type = Rounded<
-      TiedHead<typename WithBFloat16<EmbeddingLayer>::Type, typename WithBFloat16<Layers>::Type...>,
-      Precision::products>;
+template <class Half, class EmbeddingLayer, class... Layers>
+struct WithHalf<Half, TiedHead<EmbeddingLayer, Layers...>> {
+  using Type = Rounded<Half,
+                       TiedHead<typename WithHalf<Half, EmbeddingLayer>::Type,
+                                typename WithHalf<Half, Layers>::Type...>,
+                       Precision::products>;
 };
 
 /// A whole model, which says its policy to the other ranks.
 template <class Net>
-struct UnderBFloat16 : WithBFloat16<Net>::Type {
+struct UnderBFloat16 : WithHalf<BFloat16Numbers, Net>::Type {
   static_assert(
       !requires { Net::device(); },
       "lockstep: MixedBFloat16 computes on the processor: leave out On, or the policy");
@@ -353,7 +372,22 @@ struct UnderBFloat16 : WithBFloat16<Net>::Type {
 };
 template <class Net>
 inline constexpr bool ends_linearly<UnderBFloat16<Net>> =
-    ends_linearly<typename WithBFloat16<Net>::Type>;
+    ends_linearly<typename WithHalf<BFloat16Numbers, Net>::Type>;
+
+template <class Net, LossScaleOptions Options>
+struct UnderFloat16 : WithHalf<Float16Numbers, Net>::Type {
+  static_assert(
+      !requires { Net::device(); },
+      "lockstep: MixedFloat16 computes on the processor: leave out On, or the policy");
+  static constexpr std::string_view policy = "mixed_float16";
+  static_assert(
+      Options.initial_scale >= 1 && Options.dynamic_growth_steps >= 1,
+      "lockstep: LossScaleOptions: initial_scale and dynamic_growth_steps are at least 1");
+  static constexpr LossScaleOptions loss_scale = Options;
+};
+template <class Net, LossScaleOptions Options>
+inline constexpr bool ends_linearly<UnderFloat16<Net, Options>> =
+    ends_linearly<typename WithHalf<Float16Numbers, Net>::Type>;
 
 }  // namespace detail
 
@@ -374,5 +408,30 @@ struct MixedBFloat16 {
   template <class Net>
   using Network = detail::UnderBFloat16<Net>;
 };
+
+/// MixedFloat16 with another loss scale.
+/// Use: `compile<Net, MixedFloat16With<LossScaleOptions{.initial_scale = 1024}>>(Adam{})`. Keras:
+/// `LossScaleOptimizer(Adam(), initial_scale=1024)`.
+template <LossScaleOptions Options>
+struct MixedFloat16With {
+  using Scalar = float;
+  /// Net, as it runs under the policy.
+  template <class Net>
+  using Network = detail::UnderFloat16<Net, Options>;
+};
+
+/// Keras's policy "mixed_float16": as MixedBFloat16, with numbers of IEEE's binary16, which are
+/// more precise and end at 65504; and with the dynamic loss scale of Keras's LossScaleOptimizer,
+/// since gradients would fall below 2^-24 otherwise. The gradient of the mean loss is multiplied by
+/// the scale (Model::dynamic_scale, 2^15 at first) before backward, and the optimizer sees gradients
+/// divided by it. Where the sum of all ranks' gradients is not finite, all ranks leave the update
+/// out, `iterations` and moving statistics stay as they were (Keras: these change), and the scale is
+/// halved; after 2000 updates without, it is doubled. It is saved with the optimizer's state.
+///
+/// Within a window of gradient_accumulation_steps one scale applies, and one gradient that is not
+/// finite leaves out the update of all (Keras: of its step). Refused: LocalSGD, DiLoCo, parameter
+/// servers.
+/// Use: `compile<Net, MixedFloat16>(MeanSquaredError{}, Adam{})`. Keras: `mixed_float16`.
+struct MixedFloat16 : MixedFloat16With<LossScaleOptions{}> {};
 
 }}  // namespace lockstep

@@ -188,6 +188,8 @@ struct SpectralNormalization : detail::SpectralSequence<L> {
       Variable{"vector_u", {1, columns<In>}, Initializer(TruncatedNormal{.stddev = 0.02})}};
 
   template <class In>
+  static constexpr const detail::KeptFormat* kept_format = detail::kept_format<L, In>();
+  template <class In>
   static constexpr Flop flop = detail::flop_of<L, In>();
 
   /// L's scratch, and behind it the divided kernel, v, the u that forward used, and sigma.

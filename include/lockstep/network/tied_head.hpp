@@ -11,8 +11,8 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
+#include "lockstep/kernels/other_weights.hpp"
 #include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_at.hpp"
@@ -36,7 +36,11 @@ struct TableProducts {
   template <class T>
   static void forward(const kernels::DenseSize& size, const T* table, const T* hidden, T* logits,
                       T*) {
-    kernels::dense_input_gradient<T>(size, table, hidden, logits);
+    if (kernels::other_weights<T>.holds(table))
+      kernels::dense_forward<T>({size.units, size.inputs, size.stride}, hidden, table, nullptr,
+                                logits);
+    else
+      kernels::dense_input_gradient<T>(size, table, hidden, logits);
   }
   /// d_table: set, not added to.
   template <class T>

@@ -102,6 +102,8 @@ struct TimeDistributed {
   template <class In>
   static constexpr auto state_variables = Inner::template state_variables<Step<In>>;
   template <class In>
+  static constexpr const detail::KeptFormat* kept_format = Inner::template kept_format<Step<In>>;
+  template <class In>
   static constexpr Flop flop = steps<In> * Inner::template flop<Step<In>>;
 
   template <class In>

@@ -1,12 +1,10 @@
 // find_batch_size: how large a batch is best, by measuring.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/core/config.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cmath>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -15,7 +16,10 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/snapshot.hpp"
+#include "lockstep/checkpoint/state_share.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
@@ -62,7 +66,14 @@ class Checkpoint {
     save_snapshot(path, state());
   }
 
-  /// Restores all, as Model::load does, from a file that save or CheckpointManager wrote. A
+  /// The same; with .sharded as Model::save writes it, each worker its share.
+  /// Use: `checkpoint.save("run.ckpt", {.sharded = true})`.
+  void save(const std::string& path, const SaveOptions& options) const {
+    if (!options.sharded) return save(path);
+    detail::save_shares(Files::trainer(model_), path, [&] { return share(); });
+  }
+
+  /// Restores all, as Model::load does, from a file or folder that save or CheckpointManager wrote. A
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
   /// Use: `checkpoint.restore("run.lockstep")`.
@@ -77,6 +88,17 @@ class Checkpoint {
 
   [[nodiscard]] TrainingState state() const {
     TrainingState saved = detail::save_state(Files::trainer(model_));
+    append_objects(saved);
+    return saved;
+  }
+
+  [[nodiscard]] detail::StateShare share() const {
+    detail::StateShare share = detail::share_of_state(Files::trainer(model_));
+    if (detail::strategy_of(Files::trainer(model_)).is_chief()) append_objects(share.state);
+    return share;
+  }
+
+  void append_objects(TrainingState& saved) const {
     const auto append = [&]<class O>(const O& object) {
       State& state = saved.objects.emplace_back();
       if constexpr (std::same_as<O, State>)
@@ -85,11 +107,11 @@ class Checkpoint {
         object.save(state);
     };
     std::apply([&](const auto&... object) { (append(object), ...); }, objects_);
-    return saved;
   }
 
   void decode(const std::string& path, std::span<const std::byte> bytes) {
-    detail::naming_file("restore", path, [&] { take(decode_checkpoint(bytes)); });
+    detail::naming_file("restore", path,
+                        [&] { take(detail::decode_state(Files::trainer(model_), bytes)); });
   }
 
   void take(const TrainingState& saved) {
@@ -121,6 +143,11 @@ class ManagedFolder {
   [[nodiscard]] bool due(std::int64_t updates) const noexcept;
   /// When due.
   std::string save(const TrainingState& state, std::optional<std::int64_t> number);
+  [[nodiscard]] bool is_sharded() const noexcept { return is_sharded_; }
+  /// Called by all workers, when due(updates) on the chief: `write` writes this worker's share.
+  std::optional<std::string> save_sharded(AnyStrategy& strategy, std::int64_t updates,
+                                          std::optional<std::int64_t> number,
+                                          FunctionRef<void(const std::string& path)> write);
   /// The newest checkpoint that can be read, on every worker; an empty path without any.
   /// `expected`: bytes of the model's arrays.
   struct Newest {
@@ -128,6 +155,8 @@ class ManagedFolder {
     std::vector<std::byte> bytes = {};
   };
   [[nodiscard]] Newest newest(AnyStrategy& strategy, std::uint64_t expected);
+  /// The newest one, which is sharded, cannot be read: newest() passes it over. Warns on the chief.
+  void pass_over(const std::string& path, std::string_view why);
   /// A checkpoint was restored: the interval counts from it.
   void restored(std::int64_t updates) noexcept;
   void finish() const;
@@ -135,6 +164,8 @@ class ManagedFolder {
 
  private:
   std::optional<CheckpointFolder> folder_;
+  bool is_sharded_ = false;
+  std::vector<std::string> unreadable_{};
 };
 
 }  // namespace detail
@@ -164,6 +195,10 @@ class CheckpointManager {
   /// since the last save. Throws Error naming the path; the earlier ones stay.
   /// Use: `manager.save()`.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
+    if (folder_.is_sharded())
+      return folder_.save_sharded(
+          strategy(), checkpoint_.model_.iterations(), checkpoint_number,
+          [&](const std::string& path) { checkpoint_.save(path, {.sharded = true}); });
     const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
     if (!folder_.due(updates)) return std::nullopt;
@@ -176,12 +211,20 @@ class CheckpointManager {
   /// belongs to another program.
   /// Use: `manager.restore_or_initialize()`.
   std::optional<std::string> restore_or_initialize() {
-    const detail::ManagedFolder::Newest found = folder_.newest(
-        strategy(), detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)));
-    if (found.path.empty()) return std::nullopt;
-    checkpoint_.decode(found.path, found.bytes);
-    folder_.restored(checkpoint_.model_.iterations());
-    return found.path;
+    for (;;) {
+      const detail::ManagedFolder::Newest found = folder_.newest(
+          strategy(), detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)));
+      if (found.path.empty()) return std::nullopt;
+      try {
+        checkpoint_.decode(found.path, found.bytes);
+      } catch (const DataError& error) {  // on all workers alike
+        if (!detail::path_of_shares(found.bytes)) throw;
+        folder_.pass_over(found.path, error.what());
+        continue;
+      }
+      folder_.restored(checkpoint_.model_.iterations());
+      return found.path;
+    }
   }
 
   /// Says in the folder, after the last save, that training has ended, so that a SidecarEvaluator

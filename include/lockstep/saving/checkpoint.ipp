@@ -1,6 +1,7 @@
 #pragma once
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 
@@ -11,15 +12,15 @@ LOCKSTEP_INLINE void check_objects(std::size_t found, std::size_t expected) {
   if (found == 0)
     throw ConfigurationError(concat(
         {"the file has a model alone, as Model::save, ModelCheckpoint and BackupAndRestore write "
-         "it, this "
-         "checkpoint has ",
+         "it, this checkpoint has ",
          expected,
          " objects beside its model: restore the file by a Checkpoint(model), without objects"}));
   throw ConfigurationError(concat({"the file has the states of ", found,
                                    " objects beside the model, this checkpoint has ", expected}));
 }
 
-LOCKSTEP_INLINE ManagedFolder::ManagedFolder(CheckpointManagerOptions options, bool is_chief) {
+LOCKSTEP_INLINE ManagedFolder::ManagedFolder(CheckpointManagerOptions options, bool is_chief)
+    : is_sharded_(options.sharded) {
   options.validate();
   if (is_chief) folder_.emplace(std::move(options));
 }
@@ -33,6 +34,35 @@ LOCKSTEP_INLINE std::string ManagedFolder::save(const TrainingState& state,
   return folder_->save(state, number);
 }
 
+LOCKSTEP_INLINE std::optional<std::string> ManagedFolder::save_sharded(
+    AnyStrategy& strategy, std::int64_t updates, std::optional<std::int64_t> number,
+    FunctionRef<void(const std::string& path)> write) {
+  FileContents path;
+  try {
+    if (due(updates)) {
+      const std::string next = folder_->begin_save(number);
+      const auto text = std::as_bytes(std::span(next));
+      path.bytes.assign(text.begin(), text.end());
+    }
+  } catch (const Error& error) {
+    path = unreadable(error);
+  }
+  const std::vector<std::byte> bytes = contents_from_chief(
+      strategy, {.name = "CheckpointManager::save", .arguments = {}}, std::move(path));
+  if (bytes.empty()) return std::nullopt;
+  const std::string name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  write(name);
+  std::erase(unreadable_, name);
+  if (!folder_) return std::nullopt;
+  folder_->end_save(name, updates);
+  return name;
+}
+
+LOCKSTEP_INLINE void ManagedFolder::pass_over(const std::string& path, std::string_view why) {
+  if (folder_) log_warning(concat({"skipping the checkpoint ", in_quotes(path), ": ", why}));
+  unreadable_.push_back(path);
+}
+
 LOCKSTEP_INLINE ManagedFolder::Newest ManagedFolder::newest(AnyStrategy& strategy,
                                                             std::uint64_t expected) {
   if (strategy.has_parameter_servers())
@@ -43,7 +73,7 @@ LOCKSTEP_INLINE ManagedFolder::Newest ManagedFolder::newest(AnyStrategy& strateg
   if (folder_) {
     try {
       folder_->begin();
-      if (auto found = folder_->newest(expected)) {
+      if (auto found = folder_->newest(expected, unreadable_)) {
         const auto text = std::as_bytes(std::span(found->path));
         path.bytes.assign(text.begin(), text.end());
         state.bytes = std::move(found->bytes);
@@ -61,6 +91,7 @@ LOCKSTEP_INLINE ManagedFolder::Newest ManagedFolder::newest(AnyStrategy& strateg
 
 LOCKSTEP_INLINE void ManagedFolder::restored(std::int64_t updates) noexcept {
   if (folder_) folder_->restored(updates);
+  unreadable_.clear();
 }
 
 LOCKSTEP_INLINE void ManagedFolder::finish() const {

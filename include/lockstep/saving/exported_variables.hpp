@@ -21,6 +21,7 @@ struct ExportedArray {
   std::vector<std::size_t> shape;
   std::vector<float> values;
   std::size_t product_units = 0;  ///< see Variable
+  bool is_table = false;          ///< likewise
 };
 
 class ExportedVariables {
@@ -110,8 +111,11 @@ ExportedVariables exported_variables(Model<Net, T, S, LossType, OptimizerType, M
   std::size_t i = 0;
   for (const auto& array : named_arrays_of(Files::trainer(model), 0)) {
     const std::span<const std::size_t> shape = array.variable->shape();
-    ExportedArray exported{
-        array.name, {shape.begin(), shape.end()}, {}, array.variable->product_units};
+    ExportedArray exported{array.name,
+                           {shape.begin(), shape.end()},
+                           {},
+                           array.variable->product_units,
+                           array.variable->is_table};
     exported.values.reserve(array.values.size());
     for (const T value : array.values) exported.values.push_back(static_cast<float>(value));
     variables.add(order[i++], std::move(exported));

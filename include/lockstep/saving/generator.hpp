@@ -171,8 +171,7 @@ class Generator {
   static_assert(
       !requires { Under::Network::policy; },
       "lockstep: this model has a policy of precision (MixedBFloat16): call save_weights(file), "
-      "and "
-      "give the file to a Generator<Net> of the network without it");
+      "and give the file to a Generator<Net> of the network without it");
   static_assert(detail::LogitsOfPositions<OutputShape>,
                 "lockstep: Generator needs a model whose output is a sequence of logits, one for "
                 "each id: ls::Input<positions>, ls::Embedding, layers, and at the end "

@@ -36,11 +36,12 @@ concept HasKernelsForInt8 = has_kernels_for_int8<Net>();
 
 }  // namespace detail
 
-/// Kernels of Dense and of attention's projections, of 32 inputs at least, in 8 bits: a quarter of
-/// their memory, and less time. Each unit's weights are whole numbers from -127 to 127 times a
-/// scale; each row that they multiply is rounded in the same way, with its largest number. All else
-/// is float: convolutions, recurrent layers, embeddings with the head that is tied to them, and
-/// what activations and normalisation compute.
+/// Kernels of Dense and of attention's projections, of 32 inputs at least, and tables of Embedding,
+/// of that width, in 8 bits: a quarter of their memory, and less time. Each unit's weights, or each
+/// row of a table, are whole numbers from -127 to 127 times a scale; each row that they multiply is
+/// rounded in the same way, with its largest number. A TiedHead multiplies by its table's rows. All
+/// else is float: convolutions and recurrent layers, which Keras does not round either, positions,
+/// and what activations and normalisation compute.
 ///
 /// The file is one of float32; weights are rounded when it is loaded. A product has the same bits
 /// on each instruction set, and a sample's outputs do not depend on the others of its call. In the
@@ -58,7 +59,8 @@ struct Int8Weights {
   struct Prepared {
     static_assert(detail::HasKernelsForInt8<Net>,
                   "lockstep: Int8Weights rounds kernels of Dense and of attention with at least 32 "
-                  "inputs, and this network has none: leave it out, Predictor<Net>");
+                  "inputs and tables of Embedding of that width, and this network has none: leave "
+                  "it out, Predictor<Net>");
     using Network = Net;
     using Scalar = float;
     static detail::ConstantVariables<float> prepared(const detail::Program<float>& program,

@@ -36,7 +36,8 @@ LOCKSTEP_INLINE ConstantVariables<float> int8_variables(const Program<float>& pr
       const std::span<float> from = arenas[i]->slices()[v];
       if (fits_int8(list[v])) {
         const std::size_t units = list[v].product_units;
-        kernels::quantize_int8(inputs(list[v]), units, from.data(), {inputs(list[v]), units, next});
+        kernels::quantize_int8(inputs(list[v]), units, from.data(), {inputs(list[v]), units, next},
+                               list[v].is_table);
         const std::size_t size = kernels::Int8Kernel::bytes(inputs(list[v]), units);
         variables.slices[i].push_back({reinterpret_cast<float*>(next), size / sizeof(float)});
         next += size;
@@ -47,7 +48,7 @@ LOCKSTEP_INLINE ConstantVariables<float> int8_variables(const Program<float>& pr
     }
     *arenas[i] = std::move(arena);
   }
-  variables.mixed = {variables.memory.data(), next, kernels::multiply_int8};
+  variables.mixed = {variables.memory.data(), next, kernels::multiply_int8, kernels::gather_int8};
   return variables;
 }
 

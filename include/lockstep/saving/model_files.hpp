@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/snapshot.hpp"
+#include "lockstep/checkpoint/state_share.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -102,6 +102,10 @@ template <class T>
 void save(const Trainer<T>& trainer, const std::string& path);
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path, const SaveOptions& options);
+/// The same with .sharded: `share` makes what this worker writes.
+template <class T>
+void save_shares(const Trainer<T>& trainer, const std::string& path,
+                 FunctionRef<StateShare()> share);
 template <class T>
 void load(Trainer<T>& trainer, const std::string& path);
 /// Calls f, on every worker, with the state in a file or in shards, as it needs it. An error's
@@ -109,6 +113,9 @@ void load(Trainer<T>& trainer, const std::string& path);
 template <class T>
 void restore_file(Trainer<T>& trainer, const char* call, const std::string& path,
                   FunctionRef<void(const TrainingState&)> f);
+/// The state in the bytes of a file, or in the shares that these refer to, which all workers read.
+template <class T>
+TrainingState decode_state(Trainer<T>& trainer, std::span<const std::byte> bytes);
 template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path);
 template <class T>

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <span>
@@ -429,8 +430,7 @@ void restore(Trainer<T>& trainer, const TrainingState& saved) {
   if (trainer.is_in_fit())
     throw ConfigurationError(
         "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, "
-        "which takes the "
-        "variables alone");
+        "which takes the variables alone");
   if (saved.signature.empty())
     throw ConfigurationError(
         "the file has weights alone, and no state of an optimizer: use load_weights");
@@ -448,31 +448,50 @@ void save(const Trainer<T>& trainer, const std::string& path) {
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path, const SaveOptions& options) {
   if (!options.sharded) return save(trainer, path);
+  save_shares(trainer, path, [&] { return share_of_state(trainer); });
+}
+
+template <class T>
+void save_shares(const Trainer<T>& trainer, const std::string& path,
+                 FunctionRef<StateShare()> share) {
   refuse_weights_format("save", path);
   trainer.check_variables_are_here("save");
-  save_shares(path, trainer.strategy().worker_index(), share_of_state(trainer),
+  save_shares(path, trainer.strategy().worker_index(), share(),
               [&](const std::string& mine) { return exchange_texts(trainer.strategy(), mine); });
+}
+
+/// The chief's file, or a reference to its sharded state, on every worker: see file_from_chief.
+LOCKSTEP_INLINE std::vector<std::byte> file_or_shares(AnyStrategy& strategy, const char* call,
+                                                      const std::string& path,
+                                                      const HeadCheck& check) {
+  const bool reads = strategy.has_parameter_servers() || strategy.is_chief();
+  return reads && is_sharded_state(path) ? contents_from_chief(strategy, {call, in_quotes(path)},
+                                                               {.bytes = reference_to_shares(path)})
+                                         : file_from_chief(strategy, call, path, check);
+}
+
+LOCKSTEP_INLINE TrainingState read_shares(AnyStrategy& strategy, const std::string& path,
+                                          const SlotRanges& needs) {
+  if (strategy.has_parameter_servers()) return read_sharded_state(path, needs);
+  return read_sharded_state(
+      path, needs, strategy.worker_index(),
+      [&](const std::string& mine) { return exchange_texts(strategy, mine); }, false);
+}
+
+template <class T>
+TrainingState decode_state(Trainer<T>& trainer, std::span<const std::byte> bytes) {
+  const auto shares = path_of_shares(bytes);
+  return shares ? read_shares(trainer.strategy(), *shares, slots_needed(trainer))
+                : decode_checkpoint(bytes);
 }
 
 template <class T>
 void restore_file(Trainer<T>& trainer, const char* call, const std::string& path,
                   FunctionRef<void(const TrainingState&)> f) {
   trainer.check_variables_are_here(call);
-  AnyStrategy& strategy = trainer.strategy();
-  const bool reads_alone = strategy.has_parameter_servers();
   const std::vector<std::byte> bytes =
-      (reads_alone || strategy.is_chief()) && is_sharded_state(path)
-          ? contents_from_chief(strategy, {call, in_quotes(path)},
-                                {.bytes = reference_to_shares(path)})
-          : file_from_chief(strategy, call, path, checkpoint_check(trainer.state_bytes()));
-  const auto exchange = [&](std::string mine) {
-    return reads_alone ? std::vector{std::move(mine)} : exchange_texts(strategy, mine);
-  };
-  naming_file(call, path, [&] {
-    f(path_of_shares(bytes) ? read_sharded_state(path, slots_needed(trainer),
-                                                 strategy.worker_index(), exchange, false)
-                            : decode_checkpoint(bytes));
-  });
+      file_or_shares(trainer.strategy(), call, path, checkpoint_check(trainer.state_bytes()));
+  naming_file(call, path, [&] { f(decode_state(trainer, bytes)); });
 }
 
 template <class T>
@@ -532,6 +551,16 @@ KerasOptimizer optimizer_for(const Trainer<T>& trainer, const std::string& path)
   return keras_optimizer_of(trainer, save_state(trainer));
 }
 
+/// The arrays of a file of weights, or the variables of a sharded state.
+LOCKSTEP_INLINE std::vector<SavedArray> weights_in(AnyStrategy& strategy, const std::string& path,
+                                                   std::span<const std::byte> bytes,
+                                                   std::optional<std::uint64_t> expected) {
+  if (!path_of_shares(bytes)) return decode_weights(path, bytes, expected);
+  TrainingState state = read_shares(strategy, path, no_slots(expected.value_or(0)));
+  std::ranges::move(state.state, std::back_inserter(state.parameters));
+  return std::move(state.parameters);
+}
+
 template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path) {
   check_weights_path("save_weights", path);
@@ -558,11 +587,11 @@ void load_weights(Trainer<T>& trainer, const std::string& path) {
   if (is_keras_file(path)) return (void)load_weights(trainer, path, LoadWeightsOptions{});
   const std::uint64_t expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
-      file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
+      file_or_shares(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   naming_file("load_weights", path, [&] {
     const std::vector<WantedArray> wanted = wanted_arrays(trainer, path);
-    const auto arrays =
-        match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<T>());
+    const auto arrays = match_arrays(weights_in(trainer.strategy(), path, bytes, expected), wanted,
+                                     scalar_name<T>());
     for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
       const auto variables = trainer.named_arrays(replica);
       for (std::size_t i = 0; i < arrays.size(); ++i)
@@ -597,13 +626,15 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
   if (!options.by_name) expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
-      file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
+      file_or_shares(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   LoadedWeights report;
   std::string text;
   naming_file("load_weights", path, [&] {
     const std::vector<WantedArray> wanted = wanted_arrays(trainer, path);
     KerasWeights found;
-    if (wants_optimizer)
+    if (path_of_shares(bytes))
+      found.arrays = weights_in(trainer.strategy(), path, bytes, expected);
+    else if (wants_optimizer)
       found = decode_keras_file(path, bytes, expected, keras_optimizer_variables(trainer));
     else if (path.ends_with(".safetensors"))
       found.arrays = decode_safetensors_numbers(bytes);
@@ -631,6 +662,9 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
 
 LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&));
 LOCKSTEP_INSTANCE(void save(const Trainer<LOCKSTEP_REAL>&, const std::string&, const SaveOptions&));
+LOCKSTEP_INSTANCE(void save_shares(const Trainer<LOCKSTEP_REAL>&, const std::string&,
+                                   FunctionRef<StateShare()>));
+LOCKSTEP_INSTANCE(TrainingState decode_state(Trainer<LOCKSTEP_REAL>&, std::span<const std::byte>));
 LOCKSTEP_INSTANCE(void restore_file(Trainer<LOCKSTEP_REAL>&, const char*, const std::string&,
                                     FunctionRef<void(const TrainingState&)>));
 LOCKSTEP_INSTANCE(void load(Trainer<LOCKSTEP_REAL>&, const std::string&));

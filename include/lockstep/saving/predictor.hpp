@@ -96,7 +96,7 @@ class Inference {
 /// @endcode
 ///
 /// P is the scalar type of all arrays, or a policy: Int8Weights (saving/int8_weights.hpp), or
-/// MixedBFloat16, with outputs of a model that was compiled with it.
+/// MixedBFloat16 or MixedFloat16, with outputs of a model that was compiled with it.
 ///
 /// Neither copied nor moved: a std::shared_ptr<const Predictor> is what threads share.
 /// Use: `Predictor<Net>("net.safetensors")`. Keras: none.
@@ -116,9 +116,9 @@ class Predictor {
   static constexpr std::size_t input_size = InputShape::size;    ///< numbers of a sample
   static constexpr std::size_t output_size = OutputShape::size;  ///< numbers of its outputs
 
-  /// With the variables of any file that Model::load_weights reads: of weights, or of a whole
-  /// training. Throws DataError when it cannot be read or is damaged, ConfigurationError naming a
-  /// variable that is missing, unknown or of another shape.
+  /// With the variables of any file or folder that Model::load_weights reads: of weights, or of a
+  /// whole training. Throws DataError when it cannot be read or is damaged, ConfigurationError
+  /// naming a variable that is missing, unknown or of another shape.
   explicit Predictor(const std::string& path)
       : inference_(*program_, few,
                    Under::prepared(*program_, {*program_, path, nullptr, loaded_})) {}

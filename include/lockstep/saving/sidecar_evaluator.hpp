@@ -267,8 +267,7 @@ inline EvaluationLoop::EvaluationLoop(SidecarEvaluatorOptions options, int num_w
   if (num_workers != 1)
     throw ConfigurationError(
         "SidecarEvaluator: evaluates in one process, and the model has a strategy of several "
-        "workers: give it a "
-        "OneDeviceStrategy or a MirroredStrategy");
+        "workers: give it a OneDeviceStrategy or a MirroredStrategy");
 }
 
 inline std::vector<CheckpointEvaluation> EvaluationLoop::run(

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@
 #include "lockstep/network/layer_at.hpp"
 #include "lockstep/network/layer_names.hpp"
 #include "lockstep/network/layer_place.hpp"
+#include "lockstep/network/loss_scale.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/constraints.hpp"
@@ -61,6 +63,7 @@ class Compiled final : public Program<T> {
                     .layers = layers(),
                     .device = device_of_net(),
                     .policy = policy(),
+                    .loss_scale = loss_scale(),
                     .flop = flop}),
         loss_(std::move(loss_function)),
         optimizer_(std::move(optimizer_settings)),
@@ -212,6 +215,12 @@ class Compiled final : public Program<T> {
   static constexpr std::string_view policy() {
     if constexpr (requires { Net::policy; })
       return Net::policy;
+    else
+      return {};
+  }
+  static constexpr std::optional<LossScaleOptions> loss_scale() {
+    if constexpr (requires { Net::loss_scale; })
+      return Net::loss_scale;
     else
       return {};
   }

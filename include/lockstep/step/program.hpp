@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "lockstep/layers/flop.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/network/loss_scale.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -60,10 +62,11 @@ class Program {
     std::size_t slots = 0;         ///< of the optimizer
     bool has_optimizer = true;
     DataSizes data{};
-    std::span<const LayerInfo> layers{};  ///< empty where the network does not tell
-    ComputeDevice* device = nullptr;      ///< see device()
-    std::string_view policy{};            ///< of precision; no part of what is saved
-    Flop flop{};                          ///< of a sample
+    std::span<const LayerInfo> layers{};           ///< empty where the network does not tell
+    ComputeDevice* device = nullptr;               ///< see device()
+    std::string_view policy{};                     ///< of precision; no part of what is saved
+    std::optional<LossScaleOptions> loss_scale{};  ///< of the policy, if gradients need one
+    Flop flop{};                                   ///< of a sample
   };
   /// Calls f(position, y) for the outputs of the layers.
   using EachOutput = FunctionRef<void(std::size_t, const TensorView<const T>&)>;

@@ -32,6 +32,7 @@ struct ReplicaModel<T>::State {
   OwnLoss loss_of_compile{parts.program};
   StepContext context{};
   detail::TrainStep step{};
+  detail::LossScale loss_scale{};
   std::int64_t revision = -1;
   bool can_apply = false;
   bool shows_averages = false;  ///< instead of the weights, since they were loaded
@@ -58,6 +59,8 @@ void ReplicaModel<T>::refresh() noexcept {
   state_->revision = state_->parts.variables.revision;
   state_->step.iteration = state_->parts.variables.iterations;
   state_->step.accumulated = state_->parts.variables.accumulated_steps;
+  state_->loss_scale = state_->parts.variables.loss_scale;
+  state_->step.loss_scale = state_->loss_scale.value;
   state_->shows_averages = state_->parts.variables.shows_averages();
   state_->can_apply = false;
 }
@@ -167,7 +170,8 @@ void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, const StepLoss& loss) 
       [&](std::size_t row) {
         return concat({"sample ", state_->context.sample_indices[row]});
       },
-      loss.compute, workspace.prediction_gradient(), workspace.status());
+      loss.compute, workspace.prediction_gradient(), workspace.status(), {},
+      state_->step.loss_scale);
 }
 
 template <class T>
@@ -200,12 +204,13 @@ Logs ReplicaModel<T>::evaluation() {
 template <class T>
 Gradients<T> ReplicaModel<T>::gradients_of(const ReplicaBatch<T>& batch, const StepLoss& loss) {
   begin(batch, loss);
-  detail::differentiate(state_->parts, state_->context);
+  detail::differentiate(state_->parts, state_->context, state_->step.loss_scale);
   state_->can_apply = true;
   const auto& workspace = state_->parts.workspace;
   return {.variables = workspace.gradients().slices(),
           .loss_sum = workspace.status()[detail::StatusBlock::loss_sum] +
-                      workspace.activity_penalty.scale * workspace.activity_penalty.sum,
+                      workspace.activity_penalty.scale * workspace.gradient_divisor /
+                          state_->step.loss_scale * workspace.activity_penalty.sum,
           .rows = workspace.status()[detail::StatusBlock::rows]};
 }
 
@@ -256,9 +261,12 @@ void ReplicaModel<T>::updated(bool has_updated) {
         state_->step.accumulated);  // the program may save the model after any step
   } else {
     state_->step.accumulated = 0;
-    ++state_->step.iteration;
+    const bool has_overflowed = state_->parts.workspace.status().has_overflowed();
+    state_->step.iteration += has_overflowed ? 0 : 1;
+    state_->parts.variables.advance(state_->loss_scale, has_overflowed);
+    state_->step.loss_scale = state_->loss_scale.value;
     if (state_->parts.replica.local_rank() == 0)
-      state_->parts.variables.complete_update(state_->step.iteration, has_updated);
+      state_->parts.variables.complete_update(state_->step.iteration, has_updated, has_overflowed);
   }
   state_->sums.accumulate(state_->parts.workspace.status());
 }

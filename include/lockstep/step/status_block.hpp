@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -73,6 +74,14 @@ class StatusBlock {
             .regroup = values_.back() > 0};
   }
 
+  /// Where a loss scale applies: the sum of the squares of this rank's part of the gradients, and
+  /// after the reduction that of all. Otherwise 0.
+  [[nodiscard]] double& gradient_squares() noexcept { return values_[values_.size() - 3]; }
+  /// Whether the update was left out as a gradient was not finite.
+  [[nodiscard]] bool has_overflowed() const noexcept {
+    return !std::isfinite(values_[values_.size() - 3]);
+  }
+
   /// The states of all metrics, one after the other.
   [[nodiscard]] std::span<double> metrics() noexcept {
     return std::span(values_).subspan(field_count, metric_state());
@@ -100,9 +109,9 @@ class StatusBlock {
     return values_.size() - field_count - asked_behind;
   }
 
-  static constexpr std::size_t asked_behind = 2;
+  static constexpr std::size_t asked_behind = 3;
 
-  std::vector<double> values_;  // fields, metrics, Requests::verify and regroup
+  std::vector<double> values_;  // fields, metrics, gradient_squares, Requests::verify and regroup
 };
 
 }}}  // namespace lockstep::detail

@@ -52,6 +52,7 @@ class ResidualScope {
 struct TrainStep {
   std::int64_t iteration = 0;    ///< updates made before
   std::int64_t accumulated = 0;  ///< earlier steps that wait for the same update
+  double loss_scale = 1;         ///< the gradient of the loss is multiplied by it
   bool continues = false;        ///< they have not been carried all (see Updater::carry)
   bool ends_epoch = false;       ///< see UpdateStep; a step without a next batch does anyway
   Requests requests = {};        ///< of this rank
@@ -103,19 +104,19 @@ void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName 
 
 /// Adds a batch to `status`: the samples of the workspace after forward, their losses and, where
 /// there are targets, their metrics. Computes the gradient, unless it is empty. (A row of weight 0
-/// counts, but its loss is not looked at.)
+/// counts, but its loss is not looked at.) The gradient is `loss_scale` times that of the loss.
 template <class T>
 void record(const Parts<T>& parts, const StepContext& context, SampleName name,
             ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
-            std::span<const double> class_weight = {});
+            std::span<const double> class_weight = {}, double loss_scale = 1);
 
 /// Backward, during which the updater works; after record. Returns whether an update has been made.
 template <class T>
 bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context,
                             const TrainStep& step, bool has_batch = true);
-/// The same in two calls: backward, and the update.
+/// The same in two calls: backward, which divides the gradients by the loss scale, and the update.
 template <class T>
-void differentiate(const Parts<T>& parts, const StepContext& context);
+void differentiate(const Parts<T>& parts, const StepContext& context, double loss_scale = 1);
 template <class T>
 bool update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step);
 

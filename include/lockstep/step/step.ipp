@@ -1,10 +1,13 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 
@@ -36,6 +39,13 @@ void weigh(TensorView<T> gradient, std::span<const T> weights) {
   }
 }
 
+template <class T>
+void multiply(std::span<T> values, double factor) {
+  const T by = static_cast<T>(factor);
+  kernels::sweep(
+      values.size(), [=](auto& value) LOCKSTEP_KERNEL_LAMBDA { value *= by; }, values.data());
+}
+
 /// Calls f, which works on the current batch. If it cannot use a sample, the error names that.
 template <class F>
 void naming_samples(SampleName name, std::size_t rows_of_sample, const F& f) {
@@ -65,7 +75,7 @@ double rows_per_sample(const Parts<T>& parts, const StepContext& context, double
 template <class T>
 void record(const Parts<T>& parts, const StepContext& context, SampleName name,
             ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
-            std::span<const double> class_weight) {
+            std::span<const double> class_weight, double loss_scale) {
   Workspace<T>& workspace = parts.workspace;
   const std::span<double> losses = workspace.losses();
   naming_samples(name, parts.program.layout().positions,
@@ -83,10 +93,17 @@ void record(const Parts<T>& parts, const StepContext& context, SampleName name,
       sum += static_cast<double>(own[row]) * losses[row];
   }
   sum += penalty_of_variables(parts, rows);
+  workspace.gradient_divisor =
+      context.training && parts.variables.scales_loss()
+          ? static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(rows)))
+          : 1;
+  const double factor = loss_scale / workspace.gradient_divisor;
   ActivityPenalty& of_outputs = workspace.activity_penalty;
   if (context.training && of_outputs.is_wanted)
-    of_outputs.scale = rows_per_sample(parts, context, rows);
+    of_outputs.scale = factor * rows_per_sample(parts, context, rows);
   if (!gradient.empty()) weigh(gradient, sample_weights);
+  if (factor != 1)
+    multiply(std::span<T>(gradient.data(), gradient.features() * gradient.stride()), factor);
   status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
   status[StatusBlock::rows] += rows;
   status[StatusBlock::loss_sum] += sum;
@@ -102,13 +119,13 @@ void record(const Parts<T>& parts, const StepContext& context, SampleName name,
 /// As above, with the loss of the program.
 template <class T>
 void record(const Parts<T>& parts, const StepContext& context, const BatchLoader<T>& data,
-            TensorView<T> gradient, StatusBlock& status,
-            std::span<const double> class_weight = {}) {
+            TensorView<T> gradient, StatusBlock& status, std::span<const double> class_weight = {},
+            double loss_scale = 1) {
   record<T>(
       parts, context, [&](std::size_t row) { return data.sample_name(row); },
       [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
           TensorView<T> g) { parts.program.compute_loss(predictions, targets, losses, g); },
-      gradient, status, class_weight);
+      gradient, status, class_weight, loss_scale);
 }
 
 template <class T>
@@ -171,24 +188,28 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
   return context;
 }
 
-/// Follows backward through the gradient arena: adds penalties, and tells an Updater.
+/// Follows backward through the gradient arena: completes gradients, and tells an Updater.
 template <class T>
 struct ProgressToUpdater {
   const Parts<T>& parts;
   Updater<T>& updater;
+  std::size_t completed = 0;
 
-  /// The first `count` gradients are those of the loss.
-  void add_penalties(std::size_t count) const {
+  /// The first `count` gradients are those of the loss, but for the divisor.
+  void complete(std::size_t count) {
+    if (const double divisor = parts.workspace.gradient_divisor; divisor != 1)
+      multiply(parts.workspace.gradients().values().subspan(completed, count - completed), divisor);
+    completed = count;
     parts.workspace.regularization.add_gradients(parts.variables.parameters(),
                                                  parts.workspace.gradients(), count);
   }
 
   [[nodiscard]] BackwardProgress hook() noexcept {
     return {this, [](void* self, const void* end) {
-              const auto& progress = *static_cast<ProgressToUpdater*>(self);
+              auto& progress = *static_cast<ProgressToUpdater*>(self);
               const T* const begin = progress.parts.workspace.gradients().values().data();
               const auto count = static_cast<std::size_t>(static_cast<const T*>(end) - begin);
-              progress.add_penalties(count);
+              progress.complete(count);
               progress.updater.ready(count);
             }};
   }
@@ -211,7 +232,8 @@ void constrain(const Parts<T>& parts, const TrainStep& step) {
 template <class T>
 void end_step(const Parts<T>& parts, const TrainStep& step, bool has_updated) {
   if (has_updated) constrain(parts, step);
-  if (step.stop_on_non_finite && parts.workspace.status()[StatusBlock::non_finite] > 0)
+  const StatusBlock& status = parts.workspace.status();
+  if (status.has_overflowed() || (step.stop_on_non_finite && status[StatusBlock::non_finite] > 0))
     parts.workspace.undo_step();
   else if (is_last_of_window(parts, step))
     parts.workspace.end_step();
@@ -225,7 +247,8 @@ UpdateStep update_step(const Parts<T>& parts, const TrainStep& step, bool has_ba
           .is_first = step.accumulated == 0,
           .is_last = is_last_of_window(parts, step),
           .has_batch = has_batch,
-          .ends_epoch = step.ends_epoch || parts.workspace.status()[StatusBlock::has_next] == 0};
+          .ends_epoch = step.ends_epoch || parts.workspace.status()[StatusBlock::has_next] == 0,
+          .loss_scale = step.loss_scale};
 }
 
 template <class T>
@@ -234,31 +257,35 @@ bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepCont
   Workspace<T>& workspace = parts.workspace;
   using Progress = typename Updater<T>::Progress;
   const Progress wanted = updater.begin(update_step(parts, step, has_batch));
-  workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
+  workspace.regularization.begin_step(workspace.status()[StatusBlock::rows] * step.loss_scale);
   ProgressToUpdater<T> progress{parts, updater};
   if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
   if (wanted == Progress::variables) context.variables_done = progress.hook();
   workspace.backward(context, parts.variables.parameters().slices());
   if (updater.reads_gradients() || !workspace.regularization.empty()) parts.program.synchronize();
-  progress.add_penalties(workspace.gradients().values().size());
+  progress.complete(workspace.gradients().values().size());
   const bool has_updated = updater.finish();
   end_step(parts, step, has_updated);
   return has_updated;
 }
 
 template <class T>
-void differentiate(const Parts<T>& parts, const StepContext& context) {
+void differentiate(const Parts<T>& parts, const StepContext& context, double loss_scale) {
   Workspace<T>& workspace = parts.workspace;
   workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
   workspace.backward(context, parts.variables.parameters().slices());
   parts.program.synchronize();
+  if (const double factor = workspace.gradient_divisor / loss_scale; factor != 1)
+    multiply(workspace.gradients().values(), factor);
   workspace.regularization.add_gradients(parts.variables.parameters(), workspace.gradients(),
                                          workspace.gradients().values().size());
 }
 
 template <class T>
 bool update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step) {
-  updater.begin(update_step(parts, step));
+  UpdateStep update = update_step(parts, step);
+  update.loss_scale = 1;  // see differentiate
+  updater.begin(update);
   const bool has_updated = updater.finish();
   end_step(parts, step, has_updated);
   return has_updated;
@@ -279,7 +306,8 @@ bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   status.clear();
   {
     const TraceSpan span(step.trace, TracePart::loss);
-    record(parts, context, data, workspace.prediction_gradient(), status, step.class_weight);
+    record(parts, context, data, workspace.prediction_gradient(), status, step.class_weight,
+           step.loss_scale);
     if (status[StatusBlock::non_finite] > 0 && workspace.non_finite.source.empty())
       workspace.non_finite.source = find_non_finite(parts, context);
   }

@@ -24,10 +24,11 @@ struct UpdateStep {
   bool has_batch = true;    ///< this rank's data have not ended
   bool ends_epoch = false;  ///< ranks meet after it (see Synchronization)
   double earlier_rows = 0;  ///< of the steps before it in its window
+  double loss_scale = 1;    ///< the gradients are those of the loss times this
 
   /// What the gradients are divided by. `sums`: the status of all ranks.
   [[nodiscard]] double rows(std::span<const double> sums) const noexcept {
-    return sums[StatusBlock::rows] + earlier_rows;
+    return (sums[StatusBlock::rows] + earlier_rows) * loss_scale;
   }
   /// Whether parameters change.
   [[nodiscard]] bool makes_update(std::span<const double> sums) const noexcept {
@@ -87,5 +88,15 @@ class Updater {
 
   Parts<T> parts_;
 };
+
+/// Where a loss scale applies, after norms() are those of the reduced gradients: notes them in the
+/// status. Returns whether all gradients are finite, so that the update is made.
+template <class T>
+[[nodiscard]] bool are_finite(const Parts<T>& parts) {
+  if (!parts.variables.scales_loss()) return true;
+  const double norm = parts.variables.norms().norm();
+  parts.workspace.status().gradient_squares() = norm * norm;
+  return !parts.workspace.status().has_overflowed();
+}
 
 }}}  // namespace lockstep::detail

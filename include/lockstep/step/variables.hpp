@@ -18,6 +18,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/sum_of_squares.hpp"
+#include "lockstep/network/loss_scale.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/program.hpp"
@@ -225,11 +226,21 @@ class Variables {
   [[nodiscard]] bool has_schedule() const noexcept { return schedule_.has_value(); }
 
   /// Counts update number `iteration`, whose parts are all done, and begins an empty window.
-  /// `has_updated`: it has changed parameters.
-  void complete_update(std::int64_t iteration, bool has_updated);
+  /// `has_updated`: it has changed parameters. After one that was left out (has_overflowed),
+  /// `iteration` is the number of the one before.
+  void complete_update(std::int64_t iteration, bool has_updated, bool has_overflowed = false);
 
   std::int64_t iterations = 0;        ///< updates made
   double previous_learning_rate = 0;  ///< of the last one; 0: there was none, or not known
+  /// Of the next step. (Replicas have copies of their own, as of the number of updates.)
+  LossScale loss_scale{};
+  [[nodiscard]] bool scales_loss() const noexcept {
+    return program_.layout().loss_scale.has_value();
+  }
+  /// What `scale` is after a step.
+  void advance(LossScale& scale, bool has_overflowed) const noexcept {
+    if (scales_loss()) scale.advance(*program_.layout().loss_scale, has_overflowed);
+  }
   /// Changes when something other than a custom loop changes the number above.
   std::int64_t revision = 0;
 
@@ -279,9 +290,12 @@ class Variables {
   [[nodiscard]] bool clips_by_global_norm() const noexcept { return clipping_.global_clipnorm > 0; }
   /// Whether the optimizer is called for whole variables.
   [[nodiscard]] bool updates_whole_variables() const noexcept { return whole_variables_; }
+  /// Whether norms() must be known before an update: to clip, or to see whether all gradients are
+  /// finite.
+  [[nodiscard]] bool needs_norms() const noexcept { return clips_by_norm() || scales_loss(); }
   /// Whether an update needs all gradients before it begins: for norms, or for whole variables.
   [[nodiscard]] bool needs_all_gradients() const noexcept {
-    return clips_by_norm() || whole_variables_;
+    return needs_norms() || whole_variables_;
   }
   /// Part `index` of `count` of the arena that update() may be called for: where it begins, and how
   /// long it is.

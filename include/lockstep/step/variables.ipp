@@ -111,7 +111,9 @@ Variables<T>::Variables(const Program<T>& program, const Synchronization& synchr
   if (accumulation_steps_ > 1) accumulated_ = new_arena();
   schedule_ = rules.schedule;
   clipping_ = rules.clipping;
-  if (clips_by_norm()) norms_ = GradientNorms(parameters_);
+  if (scales_loss())
+    loss_scale.value = static_cast<double>(program.layout().loss_scale->initial_scale);
+  if (needs_norms()) norms_ = GradientNorms(parameters_);
   whole_variables_ = rules.whole_variables;
   if (whole_variables_) names_ = program.names().variables;
   ranges_.emplace_back();
@@ -200,10 +202,11 @@ void Variables<T>::average(std::span<T> parameters, std::size_t begin, std::int6
 }
 
 template <class T>
-void Variables<T>::complete_update(std::int64_t iteration, bool has_updated) {
+void Variables<T>::complete_update(std::int64_t iteration, bool has_updated, bool has_overflowed) {
+  advance(loss_scale, has_overflowed);
   if (has_updated)
     previous_learning_rate = learning_rate_of(iteration - 1);
-  else if (iteration == 1 && has_averages())  // a batch of which no row counts
+  else if (iteration == 1 && has_averages() && !has_overflowed)  // a batch of which no row counts
     std::ranges::copy(parameters_.values(), averages().begin());
   iterations = iteration;
   if (accumulated_steps == 0) return;

@@ -120,6 +120,9 @@ class Workspace {
   Regularization<T> regularization;
   Constraints<T> constraints;
   ActivityPenalty activity_penalty;  ///< of the batch
+  /// Backward computes with gradients divided by it, where a loss scale applies: this rank's rows,
+  /// as Keras scales the gradient of a mean. (The next power of two, so that it loses nothing.)
+  double gradient_divisor = 1;
   /// Time spent in the reductions of steps since it was last read; readers reset it to zero.
   Trace::Clock::duration in_collective{};
 

@@ -47,7 +47,7 @@ class KeptPort;
 
 namespace detail {
 
-/// A process's membership in worlds, as the strategy sees it: see Membership.
+/// A process's membership in worlds, as the strategy sees it: see join_worlds.
 class Worlds : public ElasticWorld {
  public:
   virtual void form(const std::shared_ptr<KeptPort>& port) = 0;

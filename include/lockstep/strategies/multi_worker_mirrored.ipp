@@ -175,9 +175,7 @@ LOCKSTEP_INLINE Cluster MultiWorker::checked(const Cluster& cluster) const {
     throw ConfigurationError(
         "this process is the evaluator of the cluster, which does not train: ask "
         "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and "
-        "a "
-        "SidecarEvaluator; "
-        "or leave the evaluator out of TF_CONFIG");
+        "a SidecarEvaluator; or leave the evaluator out of TF_CONFIG");
   if (cluster.is_parameter_server())
     throw ConfigurationError(
         "this process is a parameter server of the cluster (TF_CONFIG's job 'ps'), and in a "

@@ -126,10 +126,9 @@ LOCKSTEP_INLINE void ReplicaThreads::enter(Run& run) {
   if (run_ != nullptr && (caller != first_thread_ || !run_->is_leading))
     throw Error(
         "the replicas of this strategy are at work and cannot take part in another call now: a "
-        "model cannot be used "
-        "in on_test_batch_begin, on_test_batch_end or a function of the dataset, nor by another "
-        "thread meanwhile; "
-        "use it in on_test_end, on_epoch_end or another hook");
+        "model cannot be used in on_test_batch_begin, on_test_batch_end or a function of the "
+        "dataset, nor by another thread meanwhile; use it in on_test_end, on_epoch_end or another "
+        "hook");
   run.outer = run_;
   run_ = &run;
   first_thread_ = caller;

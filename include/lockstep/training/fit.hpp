@@ -93,6 +93,8 @@ class FitRank {
   ActivityBoard* const board_;
   Activity place_{.call = "fit"};
   std::int64_t iteration_;
+  LossScale loss_scale_{};
+  std::int64_t skipped_ = 0;  // updates of the epoch that were left out, as gradients overflowed
   bool has_begun_pass_ = false;
   bool has_more_ = true;  // some rank has more data
   bool stops_ = false;    // all have agreed to stop

@@ -126,6 +126,8 @@ void FitRank<T>::begin_epoch() {
   std::copy(at.running.begin(), at.running.end(), running.values().begin());
   at.running.clear();
   iteration_ = model.variables.iterations;
+  loss_scale_ = model.variables.loss_scale;
+  skipped_ = 0;
   accumulated = variables.accumulated_steps;
   continues = false;
   if (is_leader) fit.window.accumulated = accumulated;
@@ -151,6 +153,7 @@ FitEnd FitRank<T>::make_steps() {
     const bool has_updated = train_step(model, *updater, data_,
                                         {.iteration = iteration_,
                                          .accumulated = accumulated,
+                                         .loss_scale = loss_scale_.value,
                                          .continues = continues,
                                          .ends_epoch = limit && at.step + 1 >= *limit,
                                          .requests = fit.requests_of(is_leader),
@@ -235,10 +238,12 @@ template <class T>
 void FitRank<T>::count_step(bool has_updated, bool have_met) {
   continues = ++accumulated < model.variables.accumulation_steps();
   if (!continues) {
-    ++iteration_;
+    const bool has_overflowed = model.workspace.status().has_overflowed();
+    ++(has_overflowed ? skipped_ : iteration_);
+    model.variables.advance(loss_scale_, has_overflowed);
     accumulated = 0;
     if (is_leader || model.variables.is_in_rounds())
-      model.variables.complete_update(iteration_, has_updated);
+      model.variables.complete_update(iteration_, has_updated, has_overflowed);
   }
   ++at.step;
   const auto size = static_cast<std::int64_t>(data_.batch_size());
@@ -322,6 +327,9 @@ void FitRank<T>::end_epoch() {
     log_line(rank_times_text(times, epoch, steps, replica.local_size()));
   if (tells) log_line(memory_text<T>(model));
   if (!work.empty()) log_line(work);
+  if (is_leader && model.variables.scales_loss() && fit.is_chief() && fit.options.verbose == 2)
+    log_line(concat({"loss scale: ", loss_scale_.value, "; updates left out in epoch ", epoch + 1,
+                     ", as gradients were not finite: ", skipped_}));
   if (is_leader) fit.times = std::move(times);
   each_part(&FitPart<T>::complete, *this);
   call_back([&] {

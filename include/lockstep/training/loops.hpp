@@ -60,6 +60,8 @@ double learning_rate_of(const Trainer<T>& trainer);
 template <class T>
 void set_learning_rate(Trainer<T>& trainer, double learning_rate);
 template <class T>
+double loss_scale_of(const Trainer<T>& trainer) noexcept;
+template <class T>
 std::int64_t iterations_of(const Trainer<T>& trainer) noexcept;
 
 // What the library's other rooms need of it.

@@ -64,14 +64,19 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
     const ResidualScope residuals(parts);
     const auto updater = trainer.updater(parts);
     const std::int64_t accumulated = variables.accumulated_steps;
-    const bool by_this = train_step(
-        parts, *updater, data,
-        {.iteration = variables.iterations, .accumulated = accumulated, .board = replica.board()});
+    const bool by_this = train_step(parts, *updater, data,
+                                    {.iteration = variables.iterations,
+                                     .accumulated = accumulated,
+                                     .loss_scale = variables.loss_scale.value,
+                                     .board = replica.board()});
     if (!is_last) updater->carry(accumulated + 1);
     if (leader) has_updated = by_this;
   });
   const StatusBlock& status = trainer.workspace(0).status();
-  if (is_last) variables.complete_update(variables.iterations + 1, has_updated);
+  const bool has_overflowed = status.has_overflowed();
+  if (is_last)
+    variables.complete_update(variables.iterations + (has_overflowed ? 0 : 1), has_updated,
+                              has_overflowed);
   ++variables.revision;
   Logs logs;
   report(trainer.program(), status, logs);
@@ -94,6 +99,10 @@ template <class T>
 void set_learning_rate(Trainer<T>& trainer, double learning_rate) {
   check_learning_rate(learning_rate, trainer.variables().has_schedule());
   trainer.variables().set_learning_rate(learning_rate);
+}
+template <class T>
+double loss_scale_of(const Trainer<T>& trainer) noexcept {
+  return trainer.variables().loss_scale.value;
 }
 template <class T>
 std::int64_t iterations_of(const Trainer<T>& trainer) noexcept {
@@ -124,6 +133,7 @@ LOCKSTEP_INSTANCE(std::uint32_t parameters_crc32c(const Trainer<LOCKSTEP_REAL>&)
 LOCKSTEP_INSTANCE(std::uint64_t seed_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(double learning_rate_of(const Trainer<LOCKSTEP_REAL>&));
 LOCKSTEP_INSTANCE(void set_learning_rate(Trainer<LOCKSTEP_REAL>&, double));
+LOCKSTEP_INSTANCE(double loss_scale_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(std::int64_t iterations_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(AnyStrategy& strategy_of(const Trainer<LOCKSTEP_REAL>&) noexcept);
 LOCKSTEP_INSTANCE(void check_variables_are_here(const Trainer<LOCKSTEP_REAL>&, std::string_view));

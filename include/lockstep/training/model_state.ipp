@@ -247,6 +247,10 @@ void save_fields(const Trainer<T>& model, TrainingState& saved) {
   saved.previous_learning_rate = variables.previous_learning_rate;
   saved.accumulated_steps = variables.accumulated_steps;
   saved.accumulated_rows = variables.accumulated_rows;
+  if (variables.scales_loss()) {
+    saved.loss_scale = variables.loss_scale.value;
+    saved.finite_steps = variables.loss_scale.finite_steps;
+  }
   saved.shows_averages = variables.shows_averages();
   saved.seed = variables.seed;
   saved.data_iteration = variables.next_pass;
@@ -466,6 +470,8 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
   if (!is_in_window) std::ranges::fill(variables.accumulated().values(), T(0));
   variables.accumulated_steps = saved.accumulated_steps;
   variables.accumulated_rows = saved.accumulated_rows;
+  if (variables.scales_loss() && saved.loss_scale > 0)
+    variables.loss_scale = {saved.loss_scale, saved.finite_steps};
   variables.set_shows_averages(saved.shows_averages);
   variables.seed = saved.seed;
   variables.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one

@@ -117,7 +117,10 @@ void Recovery<T>::take_over(const std::vector<std::byte>& saved, bool is_from_fi
   TrainingState state =
       is_sharded ? read_shares_(saved, slots_needed(trainer), trainer.strategy().worker_index(),
                                 [&](const std::string& mine) {
-                                  return exchange_texts(trainer.strategy(), mine);
+                                  // (With parameter servers the chief alone restores.)
+                                  return trainer.strategy().has_parameter_servers()
+                                             ? std::vector{mine}
+                                             : exchange_texts(trainer.strategy(), mine);
                                 })
                  : decode_(saved);
   const bool is_of_later_fit = state.fit > fit_.trainer.fits();  // to which the program comes

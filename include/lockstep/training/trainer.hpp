@@ -34,8 +34,14 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Throws ConfigurationError unless it makes sense.
 inline const Synchronization& checked(const Synchronization& synchronization,
-                                      const UpdateRules& rules, bool shares_updates) {
+                                      const UpdateRules& rules, bool shares_updates,
+                                      bool scales_loss) {
   synchronization.validate();
+  if (synchronization.is_in_rounds() && scales_loss)
+    throw ConfigurationError(concat(
+        {"compile: ", synchronization.description(),
+         " with MixedFloat16: all ranks have one loss scale, and in a round they do not meet; take "
+         "MixedBFloat16, which needs none, or no rounds"}));
   if (synchronization.is_in_rounds() && shares_updates)
     throw ConfigurationError(concat(
         {"compile: ", synchronization.description(),
@@ -63,7 +69,8 @@ void check_for_servers(const Program<T>& program, const Synchronization& synchro
       : synchronization.is_in_rounds() ? "LocalSGD and DiLoCo update in each rank"
       : has_constraints                ? "a variable's constraint needs it whole"
       : program.device() != nullptr    ? "the model is computed by a device"
-                                       : nullptr;
+      : program.layout().loss_scale ? "the loss scale of MixedFloat16 needs all gradients of a step"
+                                    : nullptr;
   if (what == nullptr) return;
   throw ConfigurationError(
       concat({"compile: ParameterServerStrategy: ", what,

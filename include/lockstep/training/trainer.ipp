@@ -134,7 +134,8 @@ Trainer<T>::Trainer(const Program<T>& program, std::shared_ptr<AnyStrategy> stra
     : program_(program),
       strategy_(std::move(strategy)),
       variables_(program,
-                 checked(synchronization, program.update_rules(), strategy_->sharded_updates()),
+                 checked(synchronization, program.update_rules(), strategy_->sharded_updates(),
+                         program.layout().loss_scale.has_value()),
                  strategy_->sharded_updates()),
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
       given_seed_(seed),
@@ -258,6 +259,10 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     const std::int64_t shows_averages =
         from_chief(collective, std::int64_t{variables_.shows_averages()});
     const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
+    LossScale loss_scale;
+    if (variables_.scales_loss())
+      loss_scale = {from_chief(collective, variables_.loss_scale.value),
+                    from_chief(collective, variables_.loss_scale.finite_steps)};
     replica.team_barrier();  // all have read the counters
     if (leader) {
       variables_.set_learning_rate(learning_rate);
@@ -267,6 +272,7 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
       variables_.accumulated_rows = accumulated_rows;
       variables_.set_shows_averages(shows_averages != 0);
       variables_.next_pass = next_pass;
+      variables_.loss_scale = loss_scale;
     }
   }
   replica.team_barrier();
@@ -361,8 +367,13 @@ std::uint64_t Trainer<T>::state_bytes() const {
 
 template <class T>
 std::string Trainer<T>::signature_and_policy() const {
-  const std::string_view policy = program_.layout().policy;
-  return concat({signature(), "\npolicy: ", policy.empty() ? "float" : policy});
+  const auto& layout = program_.layout();
+  std::string text =
+      concat({signature(), "\npolicy: ", layout.policy.empty() ? "float" : layout.policy});
+  if (layout.loss_scale)
+    text += concat({" with initial_scale=", layout.loss_scale->initial_scale,
+                    ", dynamic_growth_steps=", layout.loss_scale->dynamic_growth_steps});
+  return text;
 }
 
 template <class T>

@@ -47,7 +47,8 @@ template <class T>
     sums.slots = crc32c(std::as_bytes(variables.accumulated().values()), sums.slots);
   const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),
                                     std::bit_cast<std::uint64_t>(variables.previous_learning_rate),
-                                    static_cast<std::uint64_t>(variables.iterations)};
+                                    static_cast<std::uint64_t>(variables.iterations),
+                                    std::bit_cast<std::uint64_t>(variables.loss_scale.value)};
   sums.counters = crc32c(std::as_bytes(std::span(counters)));
   return sums;
 }

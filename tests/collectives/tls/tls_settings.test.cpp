@@ -140,11 +140,3 @@ TEST_CASE("tls identity: a rank is a worker's; a server has names of its own") {
   CHECK(server.dns_name() == "ps-3.lockstep");
   CHECK(server.kind() == std::string("parameter server"));
 }
-
-TEST_CASE("tls identity: in an elastic world, a rank's certificate is for its worker") {
-  CHECK(worker_of({}, 3) == 3);
-  CHECK(worker_of({0, 2, 3}, 0) == 0);
-  CHECK(worker_of({0, 2, 3}, 2) == 3);
-  CHECK(worker_of({0, 2, 3}, 3) == 3);
-  CHECK(worker_of({0, 2, 3}, -1) == -1);
-}

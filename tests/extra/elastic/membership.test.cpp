@@ -19,7 +19,9 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
+#include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/socket.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/formation_stranger.hpp"
@@ -36,13 +38,13 @@ CommunicationOptions hurried() { return {.startup_timeout = 10s}; }
 
 /// A member of a cluster, on a thread of this process.
 struct Member {
-  std::unique_ptr<Membership> membership;
+  std::unique_ptr<detail::Worlds> membership;
   std::shared_ptr<KeptPort> port = std::make_shared<KeptPort>();
   std::future<void> forming;
 
   Member(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
          const CommunicationOptions& options = hurried())
-      : membership(std::make_unique<Membership>(slot, addresses, elastic, options)) {}
+      : membership(detail::join_worlds(slot, addresses, elastic, options)) {}
   void form() {
     forming = std::async(std::launch::async, [this] { membership->form(port); });
   }
@@ -138,8 +140,8 @@ TEST_CASE("Membership: one of another build is turned away, and the others go on
   lockstep_test::CapturedStderr captured;
   auto hurry = hurried();
   hurry.startup_timeout = 1500ms;
-  Membership other(2, addresses, elastic, hurry, "another build");
-  CHECK_THROWS_AS(other.form(std::make_shared<KeptPort>()), CollectiveError);
+  const auto other = detail::join_worlds(2, addresses, elastic, hurry, "another build");
+  CHECK_THROWS_AS(other->form(std::make_shared<KeptPort>()), CollectiveError);
   CHECK_FALSE(members[0]->membership->has_newcomer());
   CHECK_FALSE(members[1]->membership->has_newcomer());
   CHECK(captured.text().find("with min_workers 2, another build; this is worker ") !=
@@ -148,11 +150,13 @@ TEST_CASE("Membership: one of another build is turned away, and the others go on
 
 TEST_CASE("Membership: what makes no sense is refused") {
   const auto addresses = free_addresses(2);
-  CHECK_THROWS_AS(Membership(0, addresses, {.min_workers = 3}, {}), ConfigurationError);
-  const Membership one(0, addresses, {}, {});
+  CHECK_THROWS_AS((void)detail::join_worlds(0, addresses, {.min_workers = 3}, {}),
+                  ConfigurationError);
+  const auto one = detail::join_worlds(0, addresses, {}, {});
   CommunicationOptions hurry;
   hurry.startup_timeout = 200ms;
-  CHECK_THROWS_AS(Membership(0, addresses, {}, hurry), ConfigurationError);  // the port is taken
+  CHECK_THROWS_AS((void)detail::join_worlds(0, addresses, {}, hurry),
+                  ConfigurationError);  // the port is taken
 }
 
 TEST_CASE(
@@ -335,7 +339,7 @@ TEST_CASE("Membership: with certificates, each stranger is turned away by name")
   SUBCASE("a door that is another worker's") {
     stranger = context(authority.issue(1), 1);
     const auto addresses = free_addresses(3);
-    const Membership door(0, addresses, {.min_workers = 2}, with_files(own));
+    const auto door = detail::join_worlds(0, addresses, {.min_workers = 2}, with_files(own));
     CHECK(claim_slot(addresses[0], stranger, 2, 1, 3, 2)
               .problem.find(
                   "shows the certificate of another worker: it is for rank-0.lockstep, not for "
@@ -344,7 +348,7 @@ TEST_CASE("Membership: with certificates, each stranger is turned away by name")
   }
   const auto addresses = free_addresses(3);
   const lockstep_test::CapturedStderr captured;
-  const Membership door(0, addresses, {.min_workers = 2}, with_files(own));
+  const auto door = detail::join_worlds(0, addresses, {.min_workers = 2}, with_files(own));
   const Claimed claimed = claim_slot(addresses[0], stranger, 0, 1, 3, 2);
   CHECK(claimed.is_closed);
   CHECK(claimed.messages <= 1);  // its hello, if TLS has let the stranger in
@@ -390,7 +394,7 @@ TEST_CASE("Membership: the door shows a certificate that was renewed, though no 
   const auto stranger = context(now.issue(1), 1);
   const auto addresses = free_addresses(3);
   const lockstep_test::CapturedStderr captured;
-  const Membership door(0, addresses, {.min_workers = 2}, with_files(own));
+  const auto door = detail::join_worlds(0, addresses, {.min_workers = 2}, with_files(own));
   const Claimed before = claim_slot(addresses[0], stranger, 0, 1, 3, 2, {}, 2s);
   CHECK(before.messages == 0);
   CHECK(before.problem.find("the authority of LOCKSTEP_TLS_AUTHORITY must have signed it") !=

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/checkpoint/file.hpp"
@@ -154,6 +155,8 @@ using MaskedTokens =
                    ls::Attention<ls::Identity, ls::Dense<4>>,
                    ls::Attention<ls::Identity, ls::Dense<4>, concat>,
                    ls::AdditiveAttention<ls::Identity, ls::Dense<4>, causal_sums>,
+                   ls::Attention<ls::Identity, ls::ValueAndKey<ls::Dense<6>, ls::Dense<4>>>,
+                   ls::AdditiveAttention<ls::Dense<3>, ls::ValueAndKey<ls::Identity, ls::Dense<3>>>,
                    ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
 
 constexpr ls::MultiHeadAttentionOptions rotary{
@@ -185,7 +188,13 @@ using Named = ls::Sequential<
         ls::Frozen<
             ls::Shared<ls::Average, ls::Dense<3>, ls::Sequential<In::Get<"age">, ls::Dense<4>>,
                        ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
-        ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>>,
+        ls::Sequential<In::Get<"word">, ls::Embedding<5, 2>, ls::LSTM<3>>,
+        ls::Parallel<ls::Dot<>, ls::Sequential<In::Get<"age">, ls::Dense<4>>,
+                     ls::Sequential<In::Get<"right">, ls::Conv2D<1, 5>, ls::Flatten,
+                                    ls::Slice<0, 2>, ls::Dense<4>>>,
+        ls::Shared<ls::Dot<ls::DotOptions{.normalize = true}>, ls::Dense<5>,
+                   ls::Sequential<In::Get<"age">, ls::Dense<4>>,
+                   ls::Sequential<In::Get<"word">, ls::Dense<4>>>>,
     ls::Dense<6, ls::ReLU>,
     ls::Outputs<ls::NamedOutput<"same", ls::Dense<1>, ls::Activation<ls::Sigmoid>>,
                 ls::NamedOutput<"price", ls::Dense<3>>>>;
@@ -196,10 +205,35 @@ using Wide = ls::Sequential<
     ls::Residual<ls::MultiHeadAttention<4, 16, ls::MultiHeadAttentionOptions{.value_dim = 24}>>,
     ls::Shared<ls::Add, ls::Dense<64>, ls::Identity, ls::Dense<32, ls::Tanh>>, ls::Flatten,
     ls::Slice<0, 20>, ls::Dense<3>>;
-/// Of a kernel that is written so, else 0.
+using TiedWide =
+    ls::Sequential<ls::Input<9>, ls::TiedHead<ls::Embedding<11, 32>, ls::Dense<32, ls::Tanh>,
+                                              ls::LayerNormalization<>>>;
+/// Units of a kernel, or rows of a table, that is written so, else 0.
 std::size_t units_of_wide(const std::string& name, std::size_t size) {
+  if (name.ends_with("/embeddings")) return size / 32;
   if (!name.ends_with("/kernel") || size == 20 * 3) return 0;
   return name.ends_with("attention_output/kernel") ? 32 : size / 32;
+}
+/// Rounds those, as the file has them. Returns how many there are.
+std::size_t round_wide(std::vector<ls::Weight<float>>& weights) {
+  std::size_t count = 0;
+  for (auto& weight : weights) {
+    const std::size_t size = weight.values.size(), units = units_of_wide(weight.name, size);
+    if (units == 0) continue;
+    ++count;
+    const std::size_t inputs = size / units;
+    const bool is_table = weight.name.ends_with("/embeddings");
+    for (std::size_t unit = 0; unit < units; ++unit) {
+      const auto value = [&](std::size_t i) -> float& {
+        return weight.values[is_table ? unit * inputs + i : i * units + unit];
+      };
+      float largest = 0;
+      for (std::size_t i = 0; i < inputs; ++i) largest = std::max(largest, std::abs(value(i)));
+      for (std::size_t i = 0; i < inputs; ++i)
+        value(i) = std::nearbyint(value(i) * (127 / largest)) * (largest / 127);
+    }
+  }
+  return count;
 }
 
 /// "Gemm Relu Gemm", and the bytes of the initializers.
@@ -262,7 +296,7 @@ TEST_SUITE("ONNX in Python [needs python]") {
     const TemporaryFolder folder;
     ls::OneDeviceStrategy alone;
     std::vector<ls::SavedArray> data;
-    const auto put = [&](const char* name, const RowMatrix& values) {
+    const auto put = [&](const std::string& name, const RowMatrix& values) {
       const auto bytes =
           std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
       data.push_back({.name = name,
@@ -320,33 +354,25 @@ TEST_SUITE("ONNX in Python [needs python]") {
     put("named_x", inputs);
     put("named_y", named.predict(inputs));
     ls::export_onnx(named, folder.path("named.onnx"));
-    auto whole = ls::compile<Wide>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
-    auto rounded = ls::compile<Wide>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
-    write(whole, "whole", 9, 11);
-    rounded.set_weights(whole.get_weights());
-    ls::export_onnx(rounded, folder.path("rounded.onnx"),
-                    {.input = "samples", .output = "outputs", .int8_weights = true});
-    const RowMatrix ids = ((random_matrix(7, 9, 5).array() + 1) / 2 * 11).floor();
-    auto weights = rounded.get_weights();
-    std::size_t kernels = 0;
-    for (auto& weight : weights) {  // as the file has them
-      const std::size_t units = units_of_wide(weight.name, weight.values.size());
-      if (units == 0) continue;
-      ++kernels;
-      for (std::size_t unit = 0; unit < units; ++unit) {
-        float largest = 0;
-        for (std::size_t i = unit; i < weight.values.size(); i += units)
-          largest = std::max(largest, std::abs(weight.values[i]));
-        for (std::size_t i = unit; i < weight.values.size(); i += units)
-          weight.values[i] = std::nearbyint(weight.values[i] * (127 / largest)) * (largest / 127);
-      }
-    }
-    CHECK(kernels == 6);
-    rounded.set_weights(weights);
-    put("rounded_x", ids);
-    put("rounded_y", rounded.predict(ids));
+    const auto write_rounded = [&]<class Net>(std::type_identity<Net>, const std::string& name,
+                                              std::size_t arrays) {
+      auto whole = ls::compile<Net>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
+      auto rounded = ls::compile<Net>(alone, {.seed = 10}, ls::MeanSquaredError{}, ls::SGD{});
+      write(whole, "whole_" + name, 9, 11);
+      rounded.set_weights(whole.get_weights());
+      ls::export_onnx(rounded, folder.path(name + ".onnx"),
+                      {.input = "samples", .output = "outputs", .int8_weights = true});
+      const RowMatrix ids = ((random_matrix(7, 9, 5).array() + 1) / 2 * 11).floor();
+      auto weights = rounded.get_weights();
+      CHECK(round_wide(weights) == arrays);
+      rounded.set_weights(weights);
+      put(name + "_x", ids);
+      put(name + "_y", rounded.predict(ids));
+    };
+    write_rounded(std::type_identity<Wide>(), "rounded", 7);
+    write_rounded(std::type_identity<TiedWide>(), "rounded_tied", 2);
     CHECK(std::filesystem::file_size(folder.path("rounded.onnx")) <
-          std::filesystem::file_size(folder.path("whole.onnx")) * 40 / 100);
+          std::filesystem::file_size(folder.path("whole_rounded.onnx")) * 40 / 100);
     const Parsed parsed = parse(folder.path("named.onnx"));
     CHECK(std::count(parsed.initializers.begin(), parsed.initializers.end(),
                      "parallel/shared/sequential/dense/kernel") == 1);
@@ -358,9 +384,9 @@ data = np.load(sys.argv[1] + "/data.npz")
 for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,)),
                     ("generator", (3, 4, 3)),
                     ("volumes", (4, 7, 6, 1)), ("video", (4, 5, 6, 2)), ("masked_ids", (9,)), ("masked_tokens", (7, 3)), ("llama", (7,)),
-                    ("rounded", (9,))):
+                    ("rounded", (9,)), ("rounded_tied", (9,))):
     options = onnxruntime.SessionOptions()
-    if name == "rounded":  # above this level, its products are of int8 themselves
+    if name.startswith("rounded"):  # above this level, its products are of int8 themselves
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", options, providers=["CPUExecutionProvider"])
     (x,), (y,) = session.get_inputs(), session.get_outputs()
@@ -372,9 +398,11 @@ for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("ti
     error = np.abs(got - expected).max()
     print(name, error, np.abs(expected).max(), expected.std(axis=0).min())
     assert error < 1e-5 * max(1, np.abs(expected).max()) and expected.std(axis=0).min() > 1e-3, error
-session = onnxruntime.InferenceSession(sys.argv[1] + "/rounded.onnx", providers=["CPUExecutionProvider"])
-got, = session.run(None, {"samples": data["rounded_x"]})
-assert np.abs(got - data["rounded_y"]).max() < 0.05 * np.abs(data["rounded_y"]).max()
+for name in ("rounded", "rounded_tied"):
+    session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", providers=["CPUExecutionProvider"])
+    expected = data[name + "_y"]
+    got = session.run(None, {"samples": data[name + "_x"]})[0].reshape(expected.shape)
+    assert np.abs(got - expected).max() < 0.05 * np.abs(expected).max()
 session = onnxruntime.InferenceSession(sys.argv[1] + "/named.onnx", providers=["CPUExecutionProvider"])
 x, expected = data["named_x"], data["named_y"]
 assert [(i.name, i.shape) for i in session.get_inputs()] == [("left", ["batch", 6, 5, 1]), ("right", ["batch", 6, 5, 1]),

@@ -72,7 +72,41 @@ class Counter final : public lockstep::detail::ShardKeeper {
   double value_ = 0;
 };
 
-/// A server, on a thread of its own. In the end its workers say goodbye.
+/// A server, on a thread of its own, until its workers have said goodbye.
+class ServerOf {
+ public:
+  using Trust = lockstep::detail::PsTrust;
+
+  ServerOf(lockstep::detail::ShardKeeper& keeper, int index, int servers, int workers,
+           const lockstep::ParameterServerOptions& options, Trust trust = {})
+      : options_(options),
+        trust_(std::move(trust)),
+        listener_(lockstep::detail::listen_for("127.0.0.1", "", 0)),
+        server_(keeper,
+                {.index = index, .servers = servers, .workers = workers, .address = address()},
+                options_, trust_, listener_),
+        thread_([this] { message_ = message_of<lockstep::Error>([&] { server_.serve(); }); }) {}
+  ServerOf(const ServerOf&) = delete;
+  ServerOf& operator=(const ServerOf&) = delete;
+  ~ServerOf() {
+    thread_.join();
+    CHECK(message_ == "NO EXCEPTION");
+  }
+
+  [[nodiscard]] std::string address() const {
+    return "127.0.0.1:" + std::to_string(listener_.port());
+  }
+
+ private:
+  const lockstep::ParameterServerOptions options_;
+  const Trust trust_;
+  lockstep::detail::ListeningSocket listener_;
+  lockstep::detail::ParameterServer server_;
+  std::string message_;
+  std::thread thread_;
+};
+
+/// A server that counts. In the end its workers say goodbye.
 class Served {
  public:
   using Trust = lockstep::detail::PsTrust;
@@ -86,11 +120,7 @@ class Served {
                 .startup_timeout = std::chrono::seconds(60)},
         trust_of_worker(std::move(of_worker)),
         workers_(workers),
-        trust_(std::move(trust)),
-        listener_(lockstep::detail::listen_for("127.0.0.1", "", 0)),
-        server_(keeper, {.index = 0, .servers = 1, .workers = workers, .address = address()},
-                options, trust_, listener_),
-        thread_([this] { message = message_of<lockstep::Error>([&] { server_.serve(); }); }) {}
+        server_(keeper, 0, 1, workers, options, std::move(trust)) {}
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
   ~Served() {
@@ -98,25 +128,17 @@ class Served {
     for (int rank = 0; rank < workers_; ++rank)
       lockstep::detail::ParameterClient(rank, workers_, {address()}, options, trust_of_worker(rank))
           .say_goodbye();
-    thread_.join();
-    CHECK(message == "NO EXCEPTION");
   }
 
-  [[nodiscard]] std::string address() const {
-    return "127.0.0.1:" + std::to_string(listener_.port());
-  }
+  [[nodiscard]] std::string address() const { return server_.address(); }
 
   Counter keeper;
   const lockstep::ParameterServerOptions options;
   const std::function<Trust(int)> trust_of_worker;
-  std::string message;
 
  private:
   const int workers_;
-  const Trust trust_;
-  lockstep::detail::ListeningSocket listener_;
-  lockstep::detail::ParameterServer server_;
-  std::thread thread_;
+  ServerOf server_;
 };
 
 struct Worker {

@@ -24,8 +24,8 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/extra/parameter_server/client.hpp"
-#include "lockstep/extra/parameter_server/connected_servers.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
+#include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 
@@ -292,16 +292,16 @@ TEST_CASE("parameter server: a port that is taken is waited for") {
   lsd::Descriptor taken = lsd::listen_for("127.0.0.1", "", 0);
   const std::string address =
       "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(taken.get())));
-  const ls::ParameterServers::Place place{.rank = -1, .server = 0, .servers = {address}};
+  const lsd::ParameterServers::Place place{.rank = -1, .server = 0, .servers = {address}};
   const lockstep_test::CapturedStderr captured;
   CHECK(contains(message_of<ls::ConfigurationError>(
-                     [&] { lsd::ConnectedServers server(place, {.startup_timeout = 50ms}); }),
+                     [&] { lsd::ParameterServers server(place, {.startup_timeout = 50ms}); }),
                  "another program, or another server with the same task, has it"));
   std::thread owner([&] {
     std::this_thread::sleep_for(50ms);
     taken.close();
   });
-  const lsd::ConnectedServers server(place, {.startup_timeout = 60s});
+  const lsd::ParameterServers server(place, {.startup_timeout = 60s});
   owner.join();
   CHECK(contains(captured.text(), "is taken; it waits for it for 60 s"));
 }

@@ -22,8 +22,8 @@
 #include "extra/parameter_server/served.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
-#include "lockstep/extra/parameter_server/connected_servers.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
+#include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/certificates.hpp"
 #include "support/model_testing.hpp"
@@ -327,7 +327,7 @@ TEST_SUITE("parameter server with tls") {
     const std::vector<std::string> servers{"127.0.0.1:1"};
     const auto started = [&](int rank, int server, const ls::ParameterServerOptions& options) {
       return message_of<ls::ConfigurationError>([&] {
-        lsd::ConnectedServers process(
+        lsd::ParameterServers process(
             {.rank = rank, .workers = 2, .server = server, .servers = servers}, options);
       });
     };

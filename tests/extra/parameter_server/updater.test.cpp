@@ -2,14 +2,18 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <deque>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "extra/parameter_server/served.hpp"
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/extra/parameter_server/parameter_servers.hpp"
@@ -24,76 +28,86 @@
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-using ls::detail::StatusBlock;
+namespace lsd = lockstep::detail;
+using lsd::StatusBlock;
 
 namespace {
 
-/// Two servers without a network. The parameters of server i are 10 * (i + 1) less the sum of the
-/// gradients; the status that they reply with is that of two workers that have done the same.
-class TwoServers final : public ls::ParameterServers {
+/// What a server keeps: 10 * (server + 1), of which it takes the gradients off. The status that it
+/// replies with is that of two workers that have done the same.
+class Keeper final : public lsd::ShardKeeper {
  public:
-  explicit TwoServers(bool in_rounds)
-      : ParameterServers({.rank = 0,
-                          .workers = 2,
-                          .server = -1,
-                          .servers = {"a:1", "b:1"},
-                          .in_rounds = in_rounds}) {}
+  Keeper(int server, std::size_t elements, std::size_t status_size)
+      : values_(elements, 10.F * static_cast<float>(server + 1)), status_size_(status_size) {}
 
-  std::vector<std::size_t> elements{};  ///< sent to each server in the last step
-  double rate = -1;
+  std::atomic<double> rate = -1;
 
-  ls::detail::PsBegun begin(std::uint64_t, std::string_view) override { return {}; }
-  void put(std::size_t, std::span<const std::byte>, std::span<const std::byte>) override {}
-  void pull(std::size_t, std::span<std::byte>) override {}
-  void step(double learning_rate, bool, std::span<const std::byte>, std::span<const double> status,
-            std::span<const ls::detail::PsExchange> exchanges) override {
-    note("step");
-    rate = learning_rate;
-    elements.clear();
-    float start = 0;
-    for (const ls::detail::PsExchange& exchange : exchanges) {
-      start += 10;
-      elements.push_back(exchange.gradients.size() / sizeof(float));
-      REQUIRE(exchange.parameters.size() == exchange.gradients.size());
-      for (std::size_t at = 0; at < exchange.gradients.size(); at += sizeof(float)) {
-        float gradient = 0;
-        std::memcpy(&gradient, &exchange.gradients[at], sizeof gradient);
-        const float parameter = start - gradient;
-        std::memcpy(&exchange.parameters[at], &parameter, sizeof parameter);
-      }
-      REQUIRE(exchange.status.size() == status.size());
-      for (std::size_t i = 0; i < status.size(); ++i) exchange.status[i] = 2 * status[i];
+  std::optional<std::string> difference(std::string_view) const override { return std::nullopt; }
+  std::optional<std::string> fit_difference(std::string_view, std::string_view) const override {
+    return std::nullopt;
+  }
+  ls::DataType type() const override { return ls::DataType::float32; }
+  std::size_t begin() const override { return 0; }
+  std::span<std::byte> parameters() override { return std::as_writable_bytes(std::span(values_)); }
+  std::size_t status_size() const override { return status_size_; }
+  void apply(const Gradients& gradients) override {
+    rate = gradients.learning_rate;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      float gradient = 0;
+      std::memcpy(&gradient, &gradients.values[i * sizeof gradient], sizeof gradient);
+      values_[i] -= gradient;
     }
+    for (double& number : gradients.status) number *= 2;
   }
-  void finish() override {}
-  bool settle(std::size_t, bool, std::span<const std::byte>, std::span<std::byte>) override {
-    return false;
-  }
-  void abandon() noexcept override {}
-  void say_goodbye() noexcept override {}
-  void serve(ls::detail::ShardKeeper&) override {}
+  std::size_t state_bytes() const override { return 0; }
+  void save(std::span<std::byte>) const override {}
+  void load(std::span<const std::byte>) override {}
+  ls::TrainingState backup(ls::TrainingState reused) const override { return reused; }
+  void restore(const ls::TrainingState&) override {}
+  std::uint64_t backup_bytes() const override { return 0; }
+
+ private:
+  std::vector<float> values_;
+  const std::size_t status_size_;
 };
 
 struct Setup {
-  TwoServers servers;
   MadeUpProgram program{100};
-  ls::detail::Variables<float> variables{program};
+  lsd::Variables<float> variables{program};
   ls::AnyReplica replica{ls::any_collective(ls::Single{}), 0, 1};
-  ls::detail::Workspace<float> workspace{
+  lsd::Workspace<float> workspace{
       program, [this](std::size_t bytes) { return replica.collective().allocate(bytes); }};
-  ls::detail::Parts<float> parts{program, variables, workspace, replica};
-  ls::detail::ParameterServerUpdater<float> updater{parts, servers};
+  lsd::Parts<float> parts{program, variables, workspace, replica};
+  std::deque<Keeper> keepers{};
+  std::deque<ServerOf> running{};
+  std::optional<lsd::ParameterServers> servers{};
+  std::optional<lsd::ParameterServerUpdater<float>> updater{};
 
-  explicit Setup(bool in_rounds) : servers(in_rounds) {
+  explicit Setup(bool in_rounds) {
     program.ends = {40, 100};
-    servers.is_in_fit = true;
+    ls::ParameterServerOptions options{};
+    if (in_rounds) options.max_staleness = 0;
+    std::vector<std::string> addresses;
+    for (int i = 0; i < 2; ++i) {
+      keepers.emplace_back(i, lsd::shard_range(variables, static_cast<std::size_t>(i), 2).size,
+                           workspace.pack_status().size());
+      addresses.push_back(running.emplace_back(keepers.back(), i, 2, 1, options).address());
+    }
+    servers.emplace(lsd::ParameterServers::Place{.servers = addresses}, options);
+    updater.emplace(parts, *servers);
+    REQUIRE(servers->client().begin(1, "").gives_state);
+    for (std::size_t i = 0; i < 2; ++i) servers->client().put(i, {}, {});
+    servers->is_in_fit = true;
     take_happened();
   }
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+  ~Setup() { servers->client().say_goodbye(); }
 
   void step() {
     auto data = tiny_batches(5, 5);
     data.begin({});
-    ls::detail::train_step(parts, updater, data, {});
+    lsd::train_step(parts, *updater, data, {});
   }
 };
 
@@ -103,19 +117,18 @@ TEST_CASE("ParameterServerUpdater: servers get the gradients, and give the param
   for (const bool in_rounds : {false, true}) {
     CAPTURE(in_rounds);
     Setup setup(in_rounds);
-    CHECK(setup.updater.name() ==
+    CHECK(setup.updater->name() ==
           (in_rounds ? "parameter servers, in rounds" : "parameter servers, asynchronous"));
     setup.step();
     // One exchange after backward; this worker itself updates nothing.
-    CHECK(take_happened() == "backward( ) step ");
-    CHECK(setup.servers.rate == 0.5);
-    CHECK_FALSE(setup.servers.is_current);  // slots and counters are with the servers
+    CHECK(take_happened() == "backward( ) ");
+    for (const Keeper& keeper : setup.keepers) CHECK(keeper.rate == 0.5);
+    CHECK_FALSE(setup.servers->is_current);  // slots and counters are with the servers
 
     const std::span<const float> values = setup.variables.parameters().values();
-    REQUIRE(setup.servers.elements.size() == 2);
-    const std::size_t first = setup.servers.elements[0];
+    const std::size_t first = setup.keepers.front().parameters().size() / sizeof(float);
     CHECK(first > 0);
-    CHECK(first + setup.servers.elements[1] == values.size());
+    CHECK(first + setup.keepers.back().parameters().size() / sizeof(float) == values.size());
     for (std::size_t i = 0; i < 100; ++i)  // gradients of 1; behind them is padding
       CHECK(values[i] == (i < first ? 9.F : 19.F));
 
@@ -127,9 +140,9 @@ TEST_CASE("ParameterServerUpdater: servers get the gradients, and give the param
 
 TEST_CASE("ParameterServerUpdater: a step outside of fit is refused, and sends nothing") {
   Setup setup(false);
-  setup.servers.is_in_fit = false;
+  setup.servers->is_in_fit = false;
   CHECK(message_of<ls::Error>([&] {
           setup.step();
         }).starts_with("ParameterServerStrategy: parameters are updated by fit alone"));
-  CHECK(setup.servers.elements.empty());
+  for (const Keeper& keeper : setup.keepers) CHECK(keeper.rate == -1);
 }

@@ -223,6 +223,13 @@ void each_model_field(Saved& saved, F f) {
   f("shows_averages", saved.shows_averages);
 }
 
+/// The same for those that a file has only where the run had a loss scale.
+template <class Saved, class F>
+void each_scale_field(Saved& saved, F f) {
+  f("loss_scale", saved.loss_scale);
+  f("finite_steps", saved.finite_steps);
+}
+
 /// The same for the section "fit".
 template <class Saved, class F>
 void each_fit_field(Saved& saved, F f) {
@@ -262,6 +269,9 @@ void write_sections(Writer& writer, const TrainingState& saved) {
   State model, fit;
   each_model_field(saved,
                    [&](std::string_view name, const auto& field) { model.put(name, field); });
+  if (saved.loss_scale > 0)
+    each_scale_field(saved,
+                     [&](std::string_view name, const auto& field) { model.put(name, field); });
   each_fit_field(saved, [&](std::string_view name, const auto& field) { fit.put(name, field); });
   const auto write = [&](const char* name, const std::vector<State>& records) {
     writer(std::string(name));
@@ -299,6 +309,10 @@ void read_sections(Reader& reader, TrainingState& saved) {
   each_model_field(saved, [&](std::string_view name, auto& field) {
     take_entry(model[0], "model", name, field);
   });
+  if (model[0].contains("loss_scale"))
+    each_scale_field(saved, [&](std::string_view name, auto& field) {
+      take_entry(model[0], "model", name, field);
+    });
   each_fit_field(
       saved, [&](std::string_view name, auto& field) { take_entry(fit[0], "fit", name, field); });
 }

@@ -117,43 +117,52 @@ struct MeetingAnswer {
   return shown <= 20 ? text : concat({text, " and ", shown - 20, " more"});
 }
 
+/// What a rank of a meeting goes by.
+struct MeetingTask {
+  using Clock = std::chrono::steady_clock;
+
+  const Meeting& meeting;
+  const CommunicationOptions& options;
+  const ClusterSecret& secret;
+  const std::shared_ptr<const TlsContext> tls;  ///< null without TLS
+  const int port;                               ///< on which this rank listens to its peers
+  const Address place = parse_address(meeting.address);
+  const Clock::time_point begin = Clock::now(), deadline = begin + options.startup_timeout;
+
+  [[nodiscard]] bool is_late() const { return Clock::now() >= deadline; }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+};
+
 /// Calls rank 0 until it answers, and asks for the list of addresses.
-class MeetingGuest {
+class MeetingGuest : MeetingTask {
  public:
-  /// `tls` is null without TLS; `port` is that on which this rank listens to its peers.
-  MeetingGuest(const Meeting& meeting, const CommunicationOptions& options,
-               const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
-      : meeting_(meeting),
-        options_(options),
-        secret_(secret),
-        tls_(std::move(tls)),
-        place_(parse_address(meeting.address)),
-        port_(port) {}
+  explicit MeetingGuest(const MeetingTask& task) : MeetingTask(task) {}
 
   [[nodiscard]] std::vector<std::string> ask() {
     for (;;) {
-      std::vector<SocketName> names = resolve(place_.host, place_.port, why_);
-      for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i)
+      std::vector<SocketName> names = resolve(place.host, place.port, why_);
+      for (int i = 0; i < meeting_ports && place.port + i <= 65'535; ++i)
         for (SocketName& name : names) {
-          set_port(name, place_.port + i);
+          set_port(name, place.port + i);
           if (auto addresses = ask_at(name)) return std::move(*addresses);
-          if (Clock::now() >= deadline_) fail();
+          if (is_late()) fail();
         }
-      if (Clock::now() >= deadline_) fail();
+      if (is_late()) fail();
       report();
       ::poll(nullptr, 0, 200);
     }
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Addresses = std::vector<std::string>;
 
   [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
     Descriptor socket = call_socket(name, in_seconds(2), why_of_call_);
     if (!socket.is_open()) return none(why_of_call_);
-    auto tls = TlsSession::call(tls_, socket.get(), 0);
-    return converse({std::move(socket), std::move(tls), secret_, Conversation::Side::caller,
+    auto session = TlsSession::call(tls, socket.get(), 0);
+    return converse({std::move(socket), std::move(session), secret, Conversation::Side::caller,
                      meeting_kind, longest_list});
   }
 
@@ -164,11 +173,10 @@ class MeetingGuest {
     if (talk.lacks_secret())  // which may be that of another job
       return none(secret_missing);
     if (!talk.problem().empty()) return none(talk.problem());
-    if (!talk.has_met()) return none(another_has_port(tls_ != nullptr));
-    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job, bound_host(options_),
-                             port_};
+    if (!talk.has_met()) return none(another_has_port(tls != nullptr));
+    const MeetingClaim claim{meeting.rank, meeting.size, meeting.job, bound_host(options), port};
     talk.say(claim.text());
-    wait(talk, deadline_, hears);
+    wait(talk, deadline, hears);
     if (heard.empty() && !talk.problem().empty()) return none(talk.problem());
     if (heard.empty()) return none(ended_too_early);
     const auto answer = MeetingAnswer::read(heard.front());
@@ -178,11 +186,11 @@ class MeetingGuest {
         return none(another_job_meets);
       case MeetingAnswer::Kind::refused:
         throw ConfigurationError(
-            turns_this_away(meeting_.address, printable(answer->lines.front(), 300)));
+            turns_this_away(meeting.address, printable(answer->lines.front(), 300)));
       case MeetingAnswer::Kind::welcome:
         break;
     }
-    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size) ||
+    if (answer->lines.size() != static_cast<std::size_t>(meeting.size) ||
         !std::ranges::all_of(answer->lines, is_address))
       return none(answers_nonsense);
     return answer->lines;
@@ -198,13 +206,13 @@ class MeetingGuest {
   }
 
   [[nodiscard]] Clock::time_point in_seconds(int seconds) const {
-    return std::min(deadline_, Clock::now() + std::chrono::seconds(seconds));
+    return std::min(deadline, Clock::now() + std::chrono::seconds(seconds));
   }
 
   // "Connection refused" by a later port says less than what an earlier one has answered.
   // An attempt that the deadline has cut short says nothing.
   std::nullopt_t none(std::string_view why) {
-    if (Clock::now() >= deadline_ && !(why_.empty() && last_why_.empty())) return std::nullopt;
+    if (is_late() && !(why_.empty() && last_why_.empty())) return std::nullopt;
     if (why_.empty() || why != std::strerror(ECONNREFUSED)) why_ = why;
     return std::nullopt;
   }
@@ -212,27 +220,19 @@ class MeetingGuest {
   void report() {
     if (reports_.is_due())
       log_line(concat(
-          {"start-up: ", waits_for_it(meeting_.rank, "worker 0 at " + meeting_.address, why_)}));
+          {"start-up: ", waits_for_it(meeting.rank, "worker 0 at " + meeting.address, why_)}));
     last_why_ = std::exchange(why_, {});
   }
 
   [[noreturn]] void fail() const {
     const std::string& why = why_.empty() ? last_why_ : why_;
     throw CollectiveError({.failed_rank = 0,
-                           .address = meeting_.address,
+                           .address = meeting.address,
                            .operation = "start-up",
-                           .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-                           .reason = did_not_tell(meeting_.rank, why)});
+                           .seconds = seconds(),
+                           .reason = did_not_tell(meeting.rank, why)});
   }
 
-  const Meeting& meeting_;
-  const CommunicationOptions& options_;
-  const ClusterSecret& secret_;
-  const std::shared_ptr<const TlsContext> tls_;
-  const Address place_;
-  const int port_;
-  const Clock::time_point begin_ = Clock::now();
-  const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   RareLog reports_;
   std::string why_;          // why rank 0 could not be asked
   std::string last_why_;     // the same, in the round before
@@ -240,26 +240,20 @@ class MeetingGuest {
 };
 
 /// Rank 0, which serves a meeting: waits for the other ranks, and tells them the list of addresses.
-class MeetingServer {
+class MeetingServer : MeetingTask {
  public:
-  /// `tls` is null without TLS; `port` is that on which rank 0 itself listens to its peers.
-  MeetingServer(const Meeting& meeting, const CommunicationOptions& options,
-                const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
-      : meeting_(meeting),
-        options_(options),
-        secret_(secret),
-        tls_(std::move(tls)),
-        place_(parse_address(meeting.address)),
+  explicit MeetingServer(const MeetingTask& task)
+      : MeetingTask(task),
         addresses_(static_cast<std::size_t>(meeting.size)),
         contests_(addresses_.size()) {
-    addresses_.front() = to_string(Address{place_.host, static_cast<std::uint16_t>(port)});
+    addresses_.front() = to_string(Address{place.host, static_cast<std::uint16_t>(port)});
   }
 
   [[nodiscard]] std::vector<std::string> wait() {
     open();
     while (!all_are_there()) {
-      if (Clock::now() >= deadline_) fail();
-      poll_once(std::min(deadline_, log_.due()));
+      if (is_late()) fail();
+      poll_once(std::min(deadline, log_.due()));
       if (!all_are_there() && log_.is_due()) report();
     }
     // A guest that has gone with its list loses its place; the list stays as it was sent.
@@ -267,7 +261,7 @@ class MeetingServer {
     const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, all}.text();
     for (Guest& guest : guests_->all())
       if (guest.place > 0) guest.talk.say(list);
-    const auto end = std::min(deadline_, Clock::now() + std::chrono::seconds(10));
+    const auto end = std::min(deadline, Clock::now() + std::chrono::seconds(10));
     while (Clock::now() < end && std::ranges::any_of(guests_->all(), [](const Guest& guest) {
              return guest.talk.is_open() && guest.talk.has_more_to_send();
            }))
@@ -276,8 +270,6 @@ class MeetingServer {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   static constexpr int most_at_once = 16;  // that are accepted before others are served
   static constexpr std::size_t longest_message = 2048;
 
@@ -291,19 +283,19 @@ class MeetingServer {
   // On the first port that is free. While all are taken, tries again.
   void open() {
     for (;;) {
-      for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i) {
-        Descriptor socket = listen_for(place_.host, options_.bind_address, place_.port + i);
+      for (int i = 0; i < meeting_ports && place.port + i <= 65'535; ++i) {
+        Descriptor socket = listen_for(place.host, options.bind_address, place.port + i);
         if (socket.is_open())
-          return void(guests_.emplace(ListeningSocket(std::move(socket)), meeting_.size));
+          return void(guests_.emplace(ListeningSocket(std::move(socket)), meeting.size));
         if (errno != EADDRINUSE)
-          throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
+          throw ConfigurationError(concat({"rank 0 cannot listen on port ", place.port + i,
                                            ", where the other workers look for it (",
-                                           meeting_.address, "): ", system_error_text(errno)}));
+                                           meeting.address, "): ", system_error_text(errno)}));
       }
-      if (Clock::now() >= deadline_)
+      if (is_late())
         throw ConfigurationError(
-            concat({"rank 0 cannot listen on port ", place_.port, " nor on the ", meeting_ports - 1,
-                    " that follow, where the other workers look for it (", meeting_.address,
+            concat({"rank 0 cannot listen on port ", place.port, " nor on the ", meeting_ports - 1,
+                    " that follow, where the other workers look for it (", meeting.address,
                     "): other programs have them"}));
       ::poll(nullptr, 0, 200);
     }
@@ -322,7 +314,7 @@ class MeetingServer {
       for (Guest& guest : guests_->all())
         if (watched[i++].revents != 0) serve(guest);
       if (watched.front().revents != 0)
-        guests_->accept(tls_, secret_, most_at_once, meeting_kind, longest_message);
+        guests_->accept(tls, secret, most_at_once, meeting_kind, longest_message);
     }
     guests_->all().remove_if([this](const Guest& guest) {
       const bool is_done = guest.leaves && !guest.talk.has_more_to_send();
@@ -348,12 +340,12 @@ class MeetingServer {
     using Kind = MeetingAnswer::Kind;
     const auto claim = MeetingClaim::read(message);
     if (!claim) return guest.talk.close();
-    if (claim->job != printable(meeting_.job, 500))
+    if (claim->job != printable(meeting.job, 500))
       return answer(guest, Kind::other_job, another_job_meets);
-    if (claim->size != meeting_.size)
-      return refuse(guest, expects_other_size(claim->size, meeting_.size));
-    if (claim->rank < 1 || claim->rank >= meeting_.size)
-      return refuse(guest, has_no_such_rank(claim->rank, meeting_.size));
+    if (claim->size != meeting.size)
+      return refuse(guest, expects_other_size(claim->size, meeting.size));
+    if (claim->rank < 1 || claim->rank >= meeting.size)
+      return refuse(guest, has_no_such_rank(claim->rank, meeting.size));
     if (const std::string denial = guest.talk.denies(claim->rank); !denial.empty())
       return refuse(guest, denial);
     std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
@@ -369,7 +361,7 @@ class MeetingServer {
       return refuse(guest, has_rank_of_other(claim->rank, address));
     }
     const std::string& host = !claim->host.empty()       ? claim->host
-                              : guest.is_on_this_machine ? place_.host
+                              : guest.is_on_this_machine ? place.host
                                                          : guest.ip;
     address = to_string(Address{host, static_cast<std::uint16_t>(claim->port)});
     guest.place = claim->rank;
@@ -389,8 +381,8 @@ class MeetingServer {
   }
 
   void report() {
-    log_line(concat({"start-up: ", waits_at(meeting_.address, guests_->port(),
-                                            missing_ranks(addresses_), meeting_.size)}));
+    log_line(concat({"start-up: ", waits_at(meeting.address, guests_->port(),
+                                            missing_ranks(addresses_), meeting.size)}));
   }
 
   [[noreturn]] void fail() const {
@@ -399,19 +391,12 @@ class MeetingServer {
     throw CollectiveError(
         {.failed_rank = static_cast<int>(first - addresses_.begin()),
          .operation = "start-up",
-         .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason = did_not_come(meeting_.address, duration_text(options_.startup_timeout),
-                                missing_ranks(addresses_), place_.port,
-                                std::min(65'535, place_.port + meeting_ports - 1))});
+         .seconds = seconds(),
+         .reason = did_not_come(meeting.address, duration_text(options.startup_timeout),
+                                missing_ranks(addresses_), place.port,
+                                std::min(65'535, place.port + meeting_ports - 1))});
   }
 
-  const Meeting& meeting_;
-  const CommunicationOptions& options_;
-  const ClusterSecret& secret_;
-  const std::shared_ptr<const TlsContext> tls_;
-  const Address place_;
-  const Clock::time_point begin_ = Clock::now();
-  const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   RareLog log_;
   std::optional<Guests<Conversation>> guests_;
   std::vector<std::string> addresses_;  // by rank; empty: not there
@@ -463,8 +448,8 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
   const int own = detail::open_own_port(host, options, *port);
   std::vector<std::string> addresses =
       meeting.exchange    ? detail::exchange_in_store(meeting, options, own)
-      : meeting.rank == 0 ? detail::MeetingServer(meeting, options, known, tls, own).wait()
-                          : detail::MeetingGuest(meeting, options, known, tls, own).ask();
+      : meeting.rank == 0 ? detail::MeetingServer({meeting, options, known, tls, own}).wait()
+                          : detail::MeetingGuest({meeting, options, known, tls, own}).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;
 }

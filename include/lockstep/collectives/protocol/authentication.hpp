@@ -17,8 +17,7 @@ inline constexpr std::size_t proof_bytes = 32;
 /// Bytes that no one can foresee, from the operating system. Throws Error when it has none.
 [[nodiscard]] std::string make_nonce();
 
-/// What only the workers of a cluster know. It never leaves the process and stands in
-/// no message.
+/// What only the workers of a cluster know. It never leaves the process and stands in no message.
 class ClusterSecret {
  public:
   /// None: the workers take each other's word.

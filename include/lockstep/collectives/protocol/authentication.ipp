@@ -78,8 +78,7 @@ LOCKSTEP_INLINE ClusterSecret ClusterSecret::given_or_from_environment(const std
     if (text != nullptr && path != nullptr)
       throw ConfigurationError(
           concat({variable, " and ", file_variable,
-                  " are both set; unset one of them, so that it is clear which "
-                  "secret holds"}));
+                  " are both set; unset one of them, so that it is clear which secret holds"}));
     source = text != nullptr ? variable : file_variable;
     if (*(text != nullptr ? text : path) == '\0')
       throw ConfigurationError(concat(
@@ -148,14 +147,9 @@ LOCKSTEP_INLINE ClusterSecret::ClusterSecret(std::string secret) {
   if (secret.empty()) return;
   throw ConfigurationError(
       "a cluster secret is set (LOCKSTEP_CLUSTER_SECRET), and this program was built without "
-      "OpenSSL, so that it can "
-      "neither "
-      "prove that it knows it nor see whether others do. Either unset it on all workers, or "
-      "install OpenSSL's "
-      "libcrypto "
-      "(Debian, Ubuntu: apt-get install libssl-dev), define LOCKSTEP_HAS_OPENSSL=1 and link "
-      "ssl and crypto, which lockstep's "
-      "CMake "
+      "OpenSSL, so that it can neither prove that it knows it nor see whether others do. Either "
+      "unset it on all workers, or install OpenSSL's libcrypto (Debian, Ubuntu: apt-get install "
+      "libssl-dev), define LOCKSTEP_HAS_OPENSSL=1 and link ssl and crypto, which lockstep's CMake "
       "target does when it finds OpenSSL");
 }
 

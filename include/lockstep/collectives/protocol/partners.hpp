@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <vector>
 
 #include "lockstep/core/config.hpp"

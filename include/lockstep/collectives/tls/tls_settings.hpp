@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
@@ -39,13 +38,6 @@ class TlsIdentity {
   int index_;
   bool is_server_ = false;
 };
-
-/// For which worker of the configured cluster a rank's certificate is: see Rendezvous::workers. A
-/// rank that a stranger has made up stays what it is.
-[[nodiscard]] inline int worker_of(const std::vector<int>& workers, int rank) {
-  const auto place = static_cast<std::size_t>(rank);
-  return place < workers.size() ? workers[place] : rank;
-}
 
 struct TlsSettings {
   Tls tls = Tls::off;

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <concepts>
-#include <cstddef>
 #include <span>
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-// A process's membership in worlds: how they are formed, left and formed anew.
+// What users choose of workers that come and go, and how a process joins them.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/net/descriptor.hpp"
 #include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
@@ -57,54 +55,23 @@ struct ElasticOptions {
   }
 };
 
+namespace detail {
+
 /// A process's membership in the worlds of an elastic cluster. Listens at the process's address of
-/// the cluster for as long as it lives, and has two threads: one that talks with the
-/// other processes, also while this one is at work, and one that calls them. The members of a world
+/// the cluster for as long as it lives, and has two threads: one that talks with the other
+/// processes, also while this one is at work, and one that calls them. The members of a world
 /// connect on ports that are new for each.
-class Membership final : public detail::Worlds {
- public:
-  /// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
-  /// is what all processes must have in common: one with another build is turned away. Throws
-  /// ConfigurationError when an option makes no sense or the port cannot be listened on.
-  Membership(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
-             const CommunicationOptions& options, const std::string& build = {});
-  LOCKSTEP_INLINE_VIRTUAL ~Membership() override;
+///
+/// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
+/// is what all processes must have in common: one with another build is turned away. Throws
+/// ConfigurationError when an option makes no sense or the port cannot be listened on.
+[[nodiscard]] std::unique_ptr<Worlds> join_worlds(int slot,
+                                                  const std::vector<std::string>& addresses,
+                                                  const ElasticOptions& elastic,
+                                                  const CommunicationOptions& options,
+                                                  const std::string& build = {});
 
-  /// Leaves the world, if there is one, and waits until the next one is formed, with this process
-  /// in it. Opens a port for its members, kept in `port`. Throws CollectiveError, exit code 138,
-  /// when too few come.
-  LOCKSTEP_INLINE_VIRTUAL void form(const std::shared_ptr<KeptPort>& port) override;
-  /// All members of world() are connected.
-  LOCKSTEP_INLINE_VIRTUAL void works() override;
-
-  /// The last one that was formed, and its members' addresses by rank. Not while form() is under
-  /// way.
-  [[nodiscard]] const World& world() const noexcept override { return world_; }
-  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept override {
-    return addresses_;
-  }
-  /// "world 3: workers 0 2 3 (3 of 4)".
-  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL std::string description() const override;
-  [[nodiscard]] int slot() const noexcept override { return slot_; }
-  [[nodiscard]] std::chrono::milliseconds wait() const noexcept override { return elastic_.wait; }
-  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL bool has_newcomer() const noexcept override;
-  [[nodiscard]] bool is_successor() const noexcept override { return world_.epoch > 1; }
-  [[nodiscard]] int workers_of_batch() const noexcept override {
-    return elastic_.global_batch == GlobalBatch::follows_world ? slots_ : 0;
-  }
-  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL EncodeState encode_state() const noexcept override;
-  [[nodiscard]] LOCKSTEP_INLINE_VIRTUAL DecodeState decode_state() const noexcept override;
-
- private:
-  class Impl;
-
-  int slot_;
-  int slots_;
-  ElasticOptions elastic_;
-  World world_;
-  std::vector<std::string> addresses_;
-  std::unique_ptr<Impl> impl_;
-};
+}  // namespace detail
 
 }}  // namespace lockstep
 

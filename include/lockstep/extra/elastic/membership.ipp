@@ -21,18 +21,22 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
+#include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
+#include "lockstep/collectives/world.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/extra/elastic/formation.hpp"
 #include "lockstep/extra/elastic/membership.hpp"
+#include "lockstep/net/descriptor.hpp"
 #include "lockstep/net/listener.hpp"
 #include "lockstep/net/rare_log.hpp"
 #include "lockstep/net/socket.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/multi_worker_options.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI {
@@ -134,21 +138,20 @@ class FormationCallers {
   std::thread thread_;
 };
 
-}  // namespace detail
-
 /// Owns the sockets. The thread that talks holds the lock but while it waits.
-class Membership::Impl {
+class Membership final : public Worlds {
  public:
   using Clock = std::chrono::steady_clock;
-  using Phase = detail::Formation::Phase;
+  using Phase = Formation::Phase;
 
-  Impl(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
-       const CommunicationOptions& options, const std::string& build)
+  Membership(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
+             const CommunicationOptions& options, const std::string& build)
       : slot_(slot),
         own_(addresses[static_cast<std::size_t>(slot)]),
+        elastic_(elastic),
         options_(options),
-        secret_(detail::ClusterSecret::given_or_from_environment({})),
-        settings_(detail::TlsSettings::chosen(options, slot)),
+        secret_(ClusterSecret::given_or_from_environment({})),
+        settings_(TlsSettings::chosen(options, slot)),
         tls_(read_tls()),
         formation_({.slot = slot,
                     .slots = static_cast<int>(addresses.size()),
@@ -157,27 +160,28 @@ class Membership::Impl {
                     .patience = options.startup_timeout,
                     .build = build},
                    std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
-        guests_(detail::ListeningSocket(listen(own_, options)), static_cast<int>(addresses.size())),
+        guests_(ListeningSocket(listen(own_, options)), static_cast<int>(addresses.size())),
         by_slot_(addresses.size()),
         called_(addresses.size()),
         callers_(addresses, wake_) {
-    const detail::SignalMask mask;
+    const SignalMask mask;
     thread_ = start_thread("talks with the other workers", [this] { serve(); });
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  ~Impl() {
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  ~Membership() override {
     stops_ = true;
     wake_.wake();
     thread_.join();
   }
 
-  void form(const std::shared_ptr<KeptPort>& port, World& world,
-            std::vector<std::string>& addresses) {
+  /// Leaves the world, if there is one, and waits until the next one is formed, with this process
+  /// in it. Opens a port for its members, kept in `port`. Throws CollectiveError, exit code 138,
+  /// when too few come.
+  void form(const std::shared_ptr<KeptPort>& port) override {
     auto tls = read_tls();  // certificates may have been renewed
     // Each world has its ports: a process that still calls members of an older one reaches none.
-    const int own_port =
-        detail::open_free_port(parse_address(own_).host, options_.bind_address, *port);
+    const int own_port = open_free_port(parse_address(own_).host, options_.bind_address, *port);
     const std::string address = concat({own_.substr(0, own_.rfind(':') + 1), own_port});
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
@@ -189,10 +193,10 @@ class Membership::Impl {
     const auto is_over = [&] {
       return formation_.phase() != Phase::forming || !failure_.empty() || !differs_.empty();
     };
-    while (!changed_.wait_for(lock, detail::report_interval, is_over)) {
+    while (!changed_.wait_for(lock, report_interval, is_over)) {
       const std::string text = formation_.waiting(Clock::now());
       lock.unlock();
-      log_line(concat({"start-up: ", detail::waits_for_others(slot_, own_, text)}));
+      log_line(concat({"start-up: ", waits_for_others(slot_, own_, text)}));
       lock.lock();
     }
     if (!failure_.empty()) throw Error(concat({"the thread that talks with others: ", failure_}));
@@ -200,30 +204,49 @@ class Membership::Impl {
     if (formation_.phase() == Phase::failed)
       throw CollectiveError({.operation = "start-up",
                              .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
-                             .reason = detail::forms_no_world + formation_.problem()});
-    world = formation_.world();
-    addresses = formation_.addresses();
+                             .reason = forms_no_world + formation_.problem()});
+    world_ = formation_.world();
+    addresses_ = formation_.addresses();
   }
 
-  void works() {
+  /// All members of world() are connected.
+  void works() override {
     const std::lock_guard lock(mutex_);
     formation_.works(Clock::now());
   }
 
-  [[nodiscard]] bool has_newcomer() const noexcept { return newcomer_; }
+  /// The last one that was formed, and its members' addresses by rank. Not while form() is under
+  /// way.
+  [[nodiscard]] const World& world() const noexcept override { return world_; }
+  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept override {
+    return addresses_;
+  }
+  [[nodiscard]] std::string description() const override {
+    return concat({"world ", world_.epoch, ": workers ", world_.members(), " (",
+                   world_.slots.size(), " of ", called_.size(), ")"});
+  }
+  [[nodiscard]] int slot() const noexcept override { return slot_; }
+  [[nodiscard]] std::chrono::milliseconds wait() const noexcept override { return elastic_.wait; }
+  [[nodiscard]] bool has_newcomer() const noexcept override { return newcomer_; }
+  [[nodiscard]] bool is_successor() const noexcept override { return world_.epoch > 1; }
+  [[nodiscard]] int workers_of_batch() const noexcept override {
+    return elastic_.global_batch == GlobalBatch::follows_world ? static_cast<int>(called_.size())
+                                                               : 0;
+  }
+  [[nodiscard]] EncodeState encode_state() const noexcept override { return &encode_checkpoint; }
+  [[nodiscard]] DecodeState decode_state() const noexcept override { return &decode_checkpoint; }
 
  private:
   /// The process that had this place may be about to end, and is waited for.
-  static detail::Descriptor listen(const std::string& address,
-                                   const CommunicationOptions& options) {
+  static Descriptor listen(const std::string& address, const CommunicationOptions& options) {
     const Address own = parse_address(address);
-    return detail::listen_on_own({own.port, address}, own.host, options.bind_address,
-                                 options.startup_timeout);
+    return listen_on_own({own.port, address}, own.host, options.bind_address,
+                         options.startup_timeout);
   }
 
-  using Talk = detail::FormationTalk;
-  using Guest = detail::Guests<Talk>::Guest;
-  using Message = detail::FormationMessage;
+  using Talk = FormationTalk;
+  using Guest = Guests<Talk>::Guest;
+  using Message = FormationMessage;
 
   /// Within which a caller says which process it is.
   static constexpr std::chrono::seconds introduction{10};
@@ -235,11 +258,11 @@ class Membership::Impl {
   };
 
   /// A certificate is for a place in the configured cluster: in a world, ranks are other numbers.
-  [[nodiscard]] std::shared_ptr<const detail::TlsContext> read_tls() const {
-    return detail::TlsContext::make(settings_, secret_, slot_);
+  [[nodiscard]] std::shared_ptr<const TlsContext> read_tls() const {
+    return TlsContext::make(settings_, secret_, slot_);
   }
   /// The settings for a new call: certificates may have been renewed meanwhile. Null: no TLS.
-  [[nodiscard]] std::shared_ptr<const detail::TlsContext> renewed_tls() {
+  [[nodiscard]] std::shared_ptr<const TlsContext> renewed_tls() {
     if (settings_.tls != Tls::certificates || Clock::now() < next_reading_) return nullptr;
     next_reading_ = Clock::now() + std::chrono::seconds(1);
     try {
@@ -335,7 +358,7 @@ class Membership::Impl {
         message.slots != own.slots || message.min_workers != own.min_workers ||
         message.build != own.build) {
       refusals_.turned_away("start-up: ", guest.ip,
-                            denial.empty() ? detail::difference(message, own) : denial, now);
+                            denial.empty() ? difference(message, own) : denial, now);
       guest.leaves = true;
       return;
     }
@@ -345,10 +368,10 @@ class Membership::Impl {
     known = &guest;
   }
 
-  void meet(int slot, detail::Descriptor socket) {
+  void meet(int slot, Descriptor socket) {
     Called& called = called_[static_cast<std::size_t>(slot)];
     if (formation_.phase() != Phase::forming || called.talk) return;
-    auto tls = detail::TlsSession::call(tls_, socket.get(), slot);
+    auto tls = TlsSession::call(tls_, socket.get(), slot);
     called = {.talk = std::make_unique<Talk>(std::move(socket), std::move(tls), secret_,
                                              Talk::Side::caller),
               .since = Clock::now()};
@@ -389,57 +412,39 @@ class Membership::Impl {
 
   const int slot_;
   const std::string own_;  // address
+  const ElasticOptions elastic_;
   const CommunicationOptions options_;
-  const detail::ClusterSecret secret_;
-  const detail::TlsSettings settings_;
-  std::shared_ptr<const detail::TlsContext> tls_;
+  const ClusterSecret secret_;
+  const TlsSettings settings_;
+  std::shared_ptr<const TlsContext> tls_;
   Clock::time_point next_reading_{};
-  detail::WakePipe wake_;
+  WakePipe wake_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  detail::Formation formation_;
-  detail::Guests<Talk> guests_;
+  Formation formation_;
+  World world_;  // that was formed last
+  std::vector<std::string> addresses_;
+  Guests<Talk> guests_;
   std::vector<Guest*> by_slot_;  // that have claimed a slot; null: none has
   std::vector<Called> called_;   // by slot
   std::atomic<bool> newcomer_ = false;
   std::atomic<bool> stops_ = false;
   std::string failure_;  // of the thread
   std::string differs_;  // another worker has no elastic job
-  detail::RareLog complaints_, refusals_;
-  detail::FormationCallers callers_;
+  RareLog complaints_, refusals_;
+  FormationCallers callers_;
   std::thread thread_;
 };
 
-LOCKSTEP_INLINE Membership::Membership(int slot, const std::vector<std::string>& addresses,
-                                       const ElasticOptions& elastic,
-                                       const CommunicationOptions& options,
-                                       const std::string& build)
-    : slot_(slot), slots_(static_cast<int>(addresses.size())), elastic_(elastic) {
-  elastic.validate(slots_);
+LOCKSTEP_INLINE std::unique_ptr<Worlds> join_worlds(int slot,
+                                                    const std::vector<std::string>& addresses,
+                                                    const ElasticOptions& elastic,
+                                                    const CommunicationOptions& options,
+                                                    const std::string& build) {
+  elastic.validate(static_cast<int>(addresses.size()));
   options.validate();
-  impl_ = std::make_unique<Impl>(slot, addresses, elastic, options, build);
+  return std::make_unique<Membership>(slot, addresses, elastic, options, build);
 }
-LOCKSTEP_INLINE Membership::~Membership() = default;
-
-LOCKSTEP_INLINE void Membership::form(const std::shared_ptr<KeptPort>& port) {
-  impl_->form(port, world_, addresses_);
-}
-LOCKSTEP_INLINE void Membership::works() { impl_->works(); }
-
-LOCKSTEP_INLINE std::string Membership::description() const {
-  return concat({"world ", world_.epoch, ": workers ", world_.members(), " (", world_.slots.size(),
-                 " of ", slots_, ")"});
-}
-LOCKSTEP_INLINE bool Membership::has_newcomer() const noexcept { return impl_->has_newcomer(); }
-
-LOCKSTEP_INLINE Membership::EncodeState Membership::encode_state() const noexcept {
-  return &encode_checkpoint;
-}
-LOCKSTEP_INLINE Membership::DecodeState Membership::decode_state() const noexcept {
-  return &decode_checkpoint;
-}
-
-namespace detail {
 
 class MembershipCode final : public ElasticCode {
  public:
@@ -455,8 +460,7 @@ class MembershipCode final : public ElasticCode {
   [[nodiscard]] std::unique_ptr<Worlds> join(const Cluster& cluster,
                                              const CommunicationOptions& options,
                                              const std::string& build) const override {
-    return std::make_unique<Membership>(cluster.rank(), cluster.addresses(), options_, options,
-                                        build);
+    return join_worlds(cluster.rank(), cluster.addresses(), options_, options, build);
   }
 
  private:

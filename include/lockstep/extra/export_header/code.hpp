@@ -184,8 +184,7 @@ class HeaderCode : public ExportedVariables {
          array_text('b'),
          kept_arrays_,
          statements_,
-         "  detail::map<outputs, "
-         "detail::linear>(",
+         "  detail::map<outputs, detail::linear>(",
          value_,
          ", y);\n}\n\n}  // namespace ",
          name,

@@ -363,8 +363,7 @@ struct HeaderLayer<Embedding<Vocabulary, Width, Options>> {
   template <class In>
   static void write(HeaderCode& code, std::size_t rows) {
     static_assert(!Options.mask_zero,
-                  "lockstep: export_header takes no masks: Embedding without "
-                  ".mask_zero");
+                  "lockstep: export_header takes no masks: Embedding without .mask_zero");
     const std::string table = code.constants(code.take(true));
     code.call(concat({"embedding<", In::size, ", ", Vocabulary, ", ", Width, ">"}), rows,
               In::size * Width, {table});

@@ -1,7 +1,6 @@
 // export_onnx: a model for onnxruntime.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,8 +22,9 @@ struct ExportOnnxOptions {
   std::string input = "x";   ///< the name of the samples [batch x the model's Input]
   std::string output = "y";  ///< the name of the outputs
   // (Those of Inputs and Outputs have names.)
-  /// Kernels of Dense and of attention's projections, of 32 inputs at least, as 8 bits with a scale
-  /// for each unit (DequantizeLinear): a quarter of the file. See Int8Weights.
+  /// Kernels of Dense and of attention's projections, of 32 inputs at least, and tables of
+  /// Embedding, of that width, as 8 bits with a scale for each unit or row (DequantizeLinear): a
+  /// quarter of the file. See Int8Weights.
   bool int8_weights = false;
 };
 

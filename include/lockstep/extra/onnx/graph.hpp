@@ -110,11 +110,24 @@ class OnnxGraph : public ExportedVariables {
 
   // These append an initializer, and return its name. A weight that is there already stays.
   std::string weight(const ExportedArray& array) {
-    const std::size_t units = array.product_units;
-    if (rounds_weights_ && units > 0 && kernels::fits_int8(array.values.size() / units))
-      return rounded_weight(array);
+    if (is_rounded(array)) {
+      RoundedWeight& rounded = rounded_weight(array);
+      if (rounded.floats.empty())
+        rounded.floats = node("DequantizeLinear", {rounded.numbers, rounded.scales},
+                              {onnx_int("axis", array.is_table ? 0 : 1)});
+      return rounded.floats;
+    }
     if (names_.contains(array.name)) return array.name;
     return add_initializer(array.name, array.shape, array.values);
+  }
+  /// Looks rows of a table up. (Of one that is int8, the others need not become floats.)
+  std::string rows_of(const ExportedArray& table, const std::string& ids) {
+    if (!is_rounded(table)) return node("Gather", {weight(table), ids});
+    const RoundedWeight& rounded = rounded_weight(table);
+    const std::string scales = node("Gather", {rounded.scales, ids});
+    return node("Mul", {node("Cast", {node("Gather", {rounded.numbers, ids})},
+                             {onnx_int("to", onnx::type_float)}),
+                        node("Unsqueeze", {scales, constant("axis", {-1})})});
   }
   std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers) {
     std::string name = concat({what, "_", constants_++});
@@ -273,33 +286,47 @@ class OnnxGraph : public ExportedVariables {
           concat({"export_onnx: inputs and outputs need names that differ, got ", in_quotes(name),
                   name.empty() ? "" : " twice"}));
   }
+  /// Names of values.
+  struct RoundedWeight {
+    std::string numbers, scales;
+    std::string floats = {};  ///< empty: not needed yet
+  };
+  [[nodiscard]] bool is_rounded(const ExportedArray& array) const {
+    return rounds_weights_ && array.product_units > 0 &&
+           kernels::fits_int8(array.values.size() / array.product_units);
+  }
   /// As Int8Weights rounds them, a scale for each unit.
-  std::string rounded_weight(const ExportedArray& array) {
-    std::string& value = rounded_[array.name];
-    if (!value.empty()) return value;
+  RoundedWeight& rounded_weight(const ExportedArray& array) {
+    RoundedWeight& value = rounded_[array.name];
+    if (!value.numbers.empty()) return value;
     const std::size_t units = array.product_units, inputs = array.values.size() / units;
     const Buffer memory(kernels::Int8Kernel::bytes(inputs, units));
     const kernels::Int8Kernel kernel(inputs, units, memory.data());
-    kernels::quantize_int8(inputs, units, array.values.data(), kernel);
+    kernels::quantize_int8(inputs, units, array.values.data(), kernel, array.is_table);
+    const std::size_t unit_step = array.is_table ? inputs : 1,
+                      input_step = array.is_table ? 1 : units;
     std::string numbers(inputs * units, '\0');
     for (std::size_t i = 0; i < inputs; ++i)
       for (std::size_t u = 0; u < units; ++u)
-        numbers[i * units + u] = static_cast<char>(kernel.numbers()[u * kernel.inputs() + i]);
-    const std::string name = array.name + "/int8";
+        numbers[i * input_step + u * unit_step] =
+            static_cast<char>(kernel.numbers()[u * kernel.inputs() + i]);
+    value.numbers = array.name + "/int8";
     ProtoWriter tensor;
-    tensor.varint(1, inputs).varint(1, units).varint(2, onnx::type_int8).text(8, name);
+    tensor.varint(1, array.is_table ? units : inputs)
+        .varint(1, array.is_table ? inputs : units)
+        .varint(2, onnx::type_int8)
+        .text(8, value.numbers);
     graph_.message(5, tensor.text(9, numbers));
-    names_.insert(name);
-    const std::string scale =
-        add_initializer(array.name + "/scale", {&units, 1}, {kernel.scales(), units});
-    return value = node("DequantizeLinear", {name, scale}, {onnx_int("axis", 1)});
+    names_.insert(value.numbers);
+    value.scales = add_initializer(array.name + "/scale", {&units, 1}, {kernel.scales(), units});
+    return value;
   }
 
   Value value_;
   std::string mask_;
   std::size_t positions_ = 0;
   bool rounds_weights_ = false;
-  std::map<std::string, std::string> rounded_;  // their names, and the values as floats
+  std::map<std::string, RoundedWeight> rounded_;  // by the variables' names
   std::size_t nodes_ = 0, constants_ = 0;
   std::set<std::string> names_;      // of all values
   std::set<std::string> own_names_;  // of inputs and outputs
@@ -318,7 +345,7 @@ void onnx_mish(OnnxGraph& graph);
 void onnx_leaky_relu(OnnxGraph& graph, double slope);
 void onnx_relu6(OnnxGraph& graph);
 /// The products of each token with all rows of that table.
-void onnx_tied_logits(OnnxGraph& graph, const std::string& table);
+void onnx_tied_logits(OnnxGraph& graph, const ExportedArray& table);
 
 /// Layers beside each other, which are all given the value that there was before.
 class OnnxBranches {
@@ -359,6 +386,21 @@ class OnnxBranches {
     for (std::size_t i = 1; i < outputs_.size(); ++i)
       graph_.value().name = graph_.node(op, {graph_.value().name, outputs_[i].name});
     if (factor != 1) onnx_rescale(graph_, factor, 0);
+  }
+  /// The sum of the products of two flat outputs, of length 1 first with `normalize`: see Dot.
+  void dot(bool normalize) {
+    const auto sum_of_products = [&](const std::string& a, const std::string& b) {
+      return graph_.node("ReduceSum", {graph_.node("Mul", {a, b}), graph_.constant("axes", {-1})});
+    };
+    if (normalize)
+      for (OnnxGraph::Value& output : outputs_) {
+        const std::string length = graph_.node("Sqrt", {sum_of_products(output.name, output.name)});
+        output.name =
+            graph_.node("Div", {output.name, graph_.node("Max", {length, graph_.number(1e-7)})});
+      }
+    graph_.set_value(outputs_[0]);
+    graph_.set_mask(merged_mask());
+    graph_.value().name = sum_of_products(outputs_[0].name, outputs_[1].name);
   }
 
  private:
@@ -436,9 +478,10 @@ inline void onnx_gelu_tanh(OnnxGraph& graph) {
                          graph.node("Add", {inner, graph.number(1)})});
 }
 
-inline void onnx_tied_logits(OnnxGraph& graph, const std::string& table) {
+inline void onnx_tied_logits(OnnxGraph& graph, const ExportedArray& table) {
   graph.lay_out(false);
-  graph.value().name = graph.node("MatMul", {graph.value().name, graph.transposed(table, {1, 0})});
+  graph.value().name =
+      graph.node("MatMul", {graph.value().name, graph.transposed(graph.weight(table), {1, 0})});
 }
 
 /// Pads an image or a volume before and behind each extent but the channels.

@@ -162,8 +162,7 @@ class PsBackup {
         throw ConfigurationError(
             concat({"parameter server: '", file, "' is of ", what, " ",
                     saved.get<std::int64_t>(name), ", and this job has ", mine,
-                    ": start the job as it was, or give it a backup_dir of its "
-                    "own"}));
+                    ": start the job as it was, or give it a backup_dir of its own"}));
     };
     check("servers", servers_, "a job with a number of servers of");
     check("server", server_, "server");

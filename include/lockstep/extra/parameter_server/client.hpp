@@ -34,7 +34,6 @@
 #include "lockstep/extra/parameter_server/backup.hpp"
 #include "lockstep/extra/parameter_server/connection.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
-#include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/net/rare_log.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
@@ -56,8 +55,8 @@ struct PsCaller {
   std::uint64_t process = 0;  ///< random: tells this process from an earlier one of the rank
 };
 
-/// The connection, and what to do until there is one again. All but `in_use` is for the thread that
-/// has locked it.
+/// The connection, and what to do until there is one again. All but `in_use` and converse() is for
+/// the thread that has locked it.
 class PsLink {
  public:
   using Clock = std::chrono::steady_clock;
@@ -74,6 +73,7 @@ class PsLink {
   /// waits for others. Throws CollectiveError then, ConfigurationError when the server refuses.
   void converse(std::string_view operation, Send send, Receive receive,
                 std::optional<Clock::time_point> until = std::nullopt) {
+    const std::lock_guard use(in_use);
     const auto begin = Clock::now();
     const auto deadline = begin + caller_.options.startup_timeout;
     RareLog reports;
@@ -190,6 +190,20 @@ class PsLink {
   const std::string address_;
 };
 
+/// What the servers say to a worker that begins a fit.
+struct PsBegun {
+  bool gives_state = false;        ///< the chief: put() all shards, and the fit begins
+  bool is_over = false;            ///< others have finished this fit, and begun a later one
+  std::vector<std::byte> place{};  ///< where this rank goes on; empty: at the beginning
+};
+
+/// What goes to one server in a step, and what comes back.
+struct PsExchange {
+  std::span<const std::byte> gradients;
+  std::span<std::byte> parameters;
+  std::span<double> status;  ///< the reply to the status that all servers are sent
+};
+
 /// Every call waits for a server that is away, goes on when it is back, and says on stderr every 5
 /// s for which server it waits. It throws CollectiveError (exit code 138), which names the server,
 /// when one has not been heard of for startup_timeout, and ConfigurationError when a server refuses
@@ -231,13 +245,11 @@ class ParameterClient {
     fit_ = fit;
     const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
     std::vector<PsVerdict> verdicts;
-    for (const auto& each : links_) {
-      PsLink& link = *each;
-      const std::lock_guard use(link.in_use);
+    for (const auto& link : links_) {
       const bool is_anew = !verdicts.empty() && verdicts.front() == PsVerdict::give_anew;
       std::uint64_t answer = 0;
       std::vector<std::byte> place;
-      link.converse(
+      link->converse(
           "begin of fit",
           [&](PsConnection& connection) {
             connection.send(PsMessage::begin,
@@ -254,11 +266,8 @@ class ParameterClient {
           },
           until);
       verdicts.push_back(static_cast<PsVerdict>(answer));
-      if (link.index() == 0) begun.place = std::move(place);
+      if (link->index() == 0) begun.place = std::move(place);
     }
-    const auto gives = [](PsVerdict v) {
-      return v == PsVerdict::give_state || v == PsVerdict::give_anew;
-    };
     begun.gives_state = gives(verdicts.front());
     begun.is_over = verdicts.front() == PsVerdict::is_over;
     const auto is_other = [&](PsVerdict verdict) {
@@ -269,9 +278,7 @@ class ParameterClient {
     return begun;
   }
   void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state) {
-    PsLink& link = *links_[server];
-    const std::lock_guard use(link.in_use);
-    link.converse(
+    links_[server]->converse(
         "begin of fit",
         [&](PsConnection& connection) {
           connection.send(PsMessage::put, {place, state}, fit_);
@@ -279,9 +286,7 @@ class ParameterClient {
         [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
   }
   void pull(std::size_t server, std::span<std::byte> state) {
-    PsLink& link = *links_[server];
-    const std::lock_guard use(link.in_use);
-    link.converse(
+    links_[server]->converse(
         "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
         [&](PsConnection& connection, const PsConnection::Head& head) {
           PsConnection::expect(head, state.size());
@@ -319,13 +324,13 @@ class ParameterClient {
         "end of fit", [&](PsLink& link) { link.connection->send(PsMessage::finish, {}, fit_); },
         [](PsLink&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
   }
-  /// See ParameterServers::settle.
+  /// After finish() and pull(): the chief's callbacks may have set other variables at the end of
+  /// the fit, which it gives (else nothing). The others wait for that, and take them, or if they
+  /// have set theirs (`wants`) what the server has. Returns whether `taken` has become that.
   [[nodiscard]] bool settle(std::size_t server, bool wants, std::span<const std::byte> given,
                             std::span<std::byte> taken) {
-    PsLink& link = *links_[server];
-    const std::lock_guard use(link.in_use);
     bool has_taken = false;
-    link.converse(
+    links_[server]->converse(
         "end of fit",
         [&](PsConnection& connection) {
           connection.send(PsMessage::settle, {pack_numbers(std::uint64_t{wants}), given}, fit_);
@@ -338,7 +343,7 @@ class ParameterClient {
         });
     return has_taken;
   }
-  /// Ends the connections: the servers go on without this worker until its next call.
+  /// Ends the connections: the servers go on without this worker until it begins a new fit.
   void hang_up() noexcept {
     for (const auto& link : links_) {
       const std::lock_guard use(link->in_use);
@@ -369,6 +374,11 @@ class ParameterClient {
  private:
   using Clock = PsLink::Clock;
 
+  // Whether the server wants the chief's state.
+  static bool gives(PsVerdict verdict) {
+    return verdict == PsVerdict::give_state || verdict == PsVerdict::give_anew;
+  }
+
   // They work at the same time; one that was away is asked once more, after the others.
   // (Between its messages a connection is free, for the word that this worker lives.)
   void converse_with_all(std::string_view operation, FunctionRef<void(PsLink&)> send,
@@ -396,12 +406,10 @@ class ParameterClient {
       const auto take = [&](PsLink& each) { receive(each, each.reply(operation, std::nullopt)); };
       if (!attempt(*link, take)) away.push_back(link.get());
     }
-    for (PsLink* const link : away) {
-      const std::lock_guard use(link->in_use);
+    for (PsLink* const link : away)
       link->converse(
           operation, [&](PsConnection&) { send(*link); },
           [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
-    }
   }
   // While this worker computes, or is in a callback. (In a call, it speaks itself.)
   void speak() {
@@ -427,8 +435,7 @@ class ParameterClient {
   [[noreturn]] void fail_to_begin(const std::vector<PsVerdict>& verdicts) {
     std::string with, without, files, missing;
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
-      const bool has_none =
-          verdicts[i] == PsVerdict::give_state || verdicts[i] == PsVerdict::give_anew;
+      const bool has_none = gives(verdicts[i]);
       const auto add = [](std::string& list, const std::string& text) {
         list += concat({list.empty() ? "" : ", ", text});
       };

@@ -240,16 +240,15 @@ class PsConnection {
     }
   }
   void receive_all(std::span<std::byte> bytes) {
-    while (!bytes.empty()) bytes = bytes.subspan(receive_some(bytes));
-  }
-  [[nodiscard]] std::size_t receive_some(std::span<std::byte> bytes) {
-    for (;;) {
+    while (!bytes.empty()) {
       const ssize_t n = socket_.stream().receive(bytes.data(), bytes.size());
       has_received_ = has_received_ || n > 0;
-      if (n > 0) return static_cast<std::size_t>(n);
-      if (n == 0) fail(closed_the_connection);
-      if (errno != EAGAIN && errno != EWOULDBLOCK) fail(std::strerror(errno));
-      wait(POLLIN);
+      if (n > 0)
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
+      else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        wait(POLLIN);
+      else
+        fail(n == 0 ? closed_the_connection : std::strerror(errno));
     }
   }
   void wait(short events) {
@@ -318,17 +317,13 @@ struct PsClaim {
   }
 };
 
-/// The server's side: returns what the worker claims, and may claim. Throws PeerUntrusted, and
-/// tells the worker why where it can.
-[[nodiscard]] PsClaim admit(PsConnection& connection, const PsTrust& trust);
-/// The worker's side. Throws PeerUntrusted, and ConfigurationError when the server refuses.
-void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim);
-
 /// What both sides of a handshake have in common.
 inline constexpr std::string_view ps_kind = "parameter servers";
 inline constexpr std::string_view ps_claims = "worker's claim";
 
-inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
+/// The server's side: returns what the worker claims, and may claim. Throws PeerUntrusted, and
+/// tells the worker why where it can.
+[[nodiscard]] inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
   connection.use(trust.tls);
   const Seal seal =
       connection.shake_hands(Handshake::callee(Hello::of_talk(ps_kind), trust.secret), "server");
@@ -346,6 +341,7 @@ inline PsClaim admit(PsConnection& connection, const PsTrust& trust) {
   return place;
 }
 
+/// The worker's side. Throws PeerUntrusted, and ConfigurationError when the server refuses.
 inline void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim) {
   connection.use(trust.tls, TlsIdentity::parameter_server(claim.server));
   const Seal seal = [&] {

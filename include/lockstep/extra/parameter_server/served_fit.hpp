@@ -92,8 +92,8 @@ class ParameterServerUpdater final : public Updater<T> {
                        .status = replies_[i]};
     }
     servers_.is_current = false;
-    servers_.step(parts_.variables.learning_rate(), step_.stop_on_non_finite, servers_.next_place,
-                  packed, exchanges_);
+    servers_.client().step(parts_.variables.learning_rate(), step_.stop_on_non_finite,
+                           servers_.next_place, packed, exchanges_);
     std::ranges::copy(replies_.front(), packed.begin());
     if (in_rounds)
       workspace.take_status(2);  // or more
@@ -263,7 +263,7 @@ class ServedVariables final : public RemoteVariables<T> {
 
   void pull() override {
     each_shard([&](std::size_t i, const ShardRange& range, std::vector<std::byte>& state) {
-      servers_.pull(i, state);
+      servers_.client().pull(i, state);
       load_shard(trainer_.variables(), trainer_.workspace(0), range, state);
     });
     servers_.is_current = true;
@@ -272,7 +272,7 @@ class ServedVariables final : public RemoteVariables<T> {
   /// The chief's variables go to the servers, unless these go on with what they have. Then this
   /// worker takes the servers', and may go on at another place.
   void begin(FitRank<T>& rank) override {
-    const PsBegun begun = servers_.begin(
+    const PsBegun begun = servers_.client().begin(
         ++servers_.fits, concat({trainer_.signature_and_policy(), std::string_view("\0", 1),
                                  rank.fit.plan.signature}));
     servers_.is_in_fit = !begun.is_over;
@@ -285,7 +285,7 @@ class ServedVariables final : public RemoteVariables<T> {
         const ShardRange range = shard_range(trainer_.variables(), i, count);
         state.resize(shard_bytes(trainer_.variables(), trainer_.workspace(0), range));
         save_shard(trainer_.variables(), trainer_.workspace(0), range, state);
-        servers_.put(i, place, state);
+        servers_.client().put(i, place, state);
       }
       return;
     }
@@ -322,7 +322,7 @@ class ServedVariables final : public RemoteVariables<T> {
   void leave(FitRank<T>&, const FitEnd& end) override {
     was_served_ = servers_.is_in_fit && !end.leaves();
     if (!was_served_) return;
-    servers_.finish();
+    servers_.client().finish();
     keeping_own([&] { pull(); });
     servers_.is_in_fit = false;
   }
@@ -336,7 +336,8 @@ class ServedVariables final : public RemoteVariables<T> {
     keeping_own([&] {
       each_shard([&](std::size_t i, const ShardRange& range, std::vector<std::byte>& state) {
         if (gives) save_shard(trainer_.variables(), trainer_.workspace(0), range, state);
-        if (servers_.settle(i, has_set, gives ? state : std::span<const std::byte>(), state))
+        if (servers_.client().settle(i, has_set, gives ? state : std::span<const std::byte>(),
+                                     state))
           load_shard(trainer_.variables(), trainer_.workspace(0), range, state);
       });
     });
@@ -349,7 +350,7 @@ class ServedVariables final : public RemoteVariables<T> {
   /// An exception has ended the fit of this worker, and the others go on without it.
   void abandon() noexcept override {
     servers_.is_in_fit = false;
-    servers_.abandon();
+    if (!servers_.is_server()) servers_.client().hang_up();
   }
 
  private:

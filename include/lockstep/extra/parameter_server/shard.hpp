@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/step/variables.hpp"

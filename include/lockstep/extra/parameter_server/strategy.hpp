@@ -14,7 +14,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/extra/parameter_server/connected_servers.hpp"
 #include "lockstep/extra/parameter_server/options.hpp"
 #include "lockstep/extra/parameter_server/parameter_servers.hpp"
 #include "lockstep/extra/parameter_server/served_fit.hpp"
@@ -100,7 +99,7 @@ class ParameterServerStrategy {
   const int workers_;
   const int rank_;
   const std::string source_;
-  std::unique_ptr<ParameterServers> servers_;
+  std::unique_ptr<detail::ParameterServers> servers_;
   ReplicaThreads threads_{1};
   std::optional<Replica> replica_;
 };
@@ -146,20 +145,19 @@ inline ParameterServerStrategy::ParameterServerStrategy(const Cluster& cluster,
   detail::set_log_place(detail::log_place_of(cluster));
   const bool is_server = cluster.task.type == TaskType::ps;
   if (!cluster.is_alone())
-    servers_ = std::make_unique<detail::ConnectedServers>(
-        ParameterServers::Place{.rank = rank_,
-                                .workers = workers_,
-                                .server = is_server ? cluster.task.index : -1,
-                                .servers = cluster.spec.ps,
-                                .addresses = cluster.addresses(),
-                                .in_rounds = options.in_rounds()},
+    servers_ = std::make_unique<detail::ParameterServers>(
+        detail::ParameterServers::Place{.rank = rank_,
+                                        .workers = workers_,
+                                        .server = is_server ? cluster.task.index : -1,
+                                        .servers = cluster.spec.ps,
+                                        .addresses = cluster.addresses()},
         options);
   replica_.emplace(any_collective(Single{}), 0, 1, &threads_);
 }
 
 inline ParameterServerStrategy::~ParameterServerStrategy() {
   if (servers_ != nullptr && !is_server() && std::uncaught_exceptions() == exceptions_)
-    servers_->say_goodbye();
+    servers_->client().say_goodbye();
 }
 
 }}  // namespace lockstep

@@ -6,7 +6,6 @@
 #include <queue>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -260,7 +259,7 @@ LOCKSTEP_INLINE void check_kind_of_tokenizer(const JsonFile& file) {
     const std::size_t dot = rule.place.find('.');
     const JsonTree& outer = file.root()[rule.place.substr(0, dot)];
     const JsonTree& found = dot == rule.place.npos ? outer : outer[rule.place.substr(dot + 1)];
-    const bool is_missing = found.kind == JsonTree::Kind::nothing && rule.may_be_missing;
+    const bool is_missing = !found.exists() && rule.may_be_missing;
     const std::string got = found.described();
     if (!is_missing && !rule.expected.starts_with(got) && !rule.expected.ends_with(got))
       file.refuse(rule.place, rule.expected, found);
@@ -272,7 +271,7 @@ LOCKSTEP_INLINE std::shared_ptr<const BytePairs> read_tokenizer(const std::strin
   check_kind_of_tokenizer(file);
   auto pairs = std::make_shared<BytePairs>();
   const JsonTree& prefix = file.root()["pre_tokenizer"]["add_prefix_space"];
-  pairs->add_prefix_space = prefix.kind == JsonTree::Kind::nothing || prefix.is_true();
+  pairs->add_prefix_space = !prefix.exists() || prefix.is_true();
 
   const std::vector<JsonTree>& vocabulary = file.root()["model"]["vocab"].children;
   const std::vector<JsonTree>& added = file.root()["added_tokens"].children;

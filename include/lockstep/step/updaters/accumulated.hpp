@@ -74,7 +74,7 @@ class AccumulatedUpdater final : public Updater<T> {
     UpdateStep alone = step_;
     alone.is_last = true;
     if (alone.makes_update(status.values())) {
-      add(parts_.workspace.gradients().values(), sums_.values());
+      add(parts_.workspace.gradients().values(), sums_.values(), 1 / step_.loss_scale);
       holds_sums_ = true;
       rows_ += status[StatusBlock::rows];
     }
@@ -98,8 +98,11 @@ class AccumulatedUpdater final : public Updater<T> {
   }
 
  private:
-  static void add(std::span<const T> from, std::span<T> to) {
-    const auto step = [](auto& sum, const auto& value) LOCKSTEP_KERNEL_LAMBDA { sum += value; };
+  // (Sums are those of the loss without its scale.)
+  static void add(std::span<const T> from, std::span<T> to, double by = 1) {
+    const T factor = static_cast<T>(by);
+    const auto step = [=](auto& sum, const auto& value)
+                          LOCKSTEP_KERNEL_LAMBDA { sum += factor * value; };
     kernels::sweep(to.size(), step, to.data(), from.data());
   }
 
@@ -108,9 +111,10 @@ class AccumulatedUpdater final : public Updater<T> {
     const std::size_t begin = std::exchange(added_, end);
     const std::span<T> gradients =
         parts_.workspace.gradients().values().subspan(begin, end - begin);
-    if (holds_sums_) add(sums_.values().subspan(begin, end - begin), gradients);
+    if (holds_sums_) add(sums_.values().subspan(begin, end - begin), gradients, step_.loss_scale);
     if (parts_.replica.collective().rank() == 0 && parts_.variables.accumulated_steps > 0)
-      add(parts_.variables.accumulated().values().subspan(begin, end - begin), gradients);
+      add(parts_.variables.accumulated().values().subspan(begin, end - begin), gradients,
+          step_.loss_scale);
   }
 
   void reduce_status() {

@@ -20,17 +20,18 @@ template <class T>
 bool update_part(const Parts<T>& parts, const UpdateStep& step) {
   auto& replica = parts.replica;
   const StatusBlock& status = parts.workspace.status();
-  const bool makes_update = step.makes_update(status.values());
+  bool makes_update = step.makes_update(status.values());
   {
     const TraceSpan span(step.trace, TracePart::optimizer);
+    const auto index = static_cast<std::size_t>(replica.local_rank());
+    const auto count = static_cast<std::size_t>(replica.local_size());
+    if (makes_update && parts.variables.needs_norms()) {
+      parts.variables.norms().compute_part(std::span<const T>(parts.workspace.gradients().values()),
+                                           index, count);
+      replica.team_barrier();
+      makes_update = are_finite(parts);
+    }
     if (makes_update) {
-      const auto index = static_cast<std::size_t>(replica.local_rank());
-      const auto count = static_cast<std::size_t>(replica.local_size());
-      if (parts.variables.clips_by_norm()) {
-        parts.variables.norms().compute_part(
-            std::span<const T>(parts.workspace.gradients().values()), index, count);
-        replica.team_barrier();
-      }
       const auto [first, size] = parts.variables.part(index, count);
       parts.variables.update(parts.variables.parameters().values().subspan(first, size),
                              parts.workspace.gradients().values().subspan(first, size), first,

@@ -28,13 +28,13 @@ void refuse_rounds(std::string_view call, const Variables<T>& variables) {
 /// Whether each rank can update a share of the parameters for all ranks: they share memory, each
 /// has parameters to itself, and the optimizer has no slots and no averages, which would have to be
 /// given to all as well, and does not update whole variables or clip by a norm, for which all
-/// gradients must be known first. No variable has a constraint, since other ranks may still read
+/// gradients must be known first, as for a loss scale. No variable has a constraint, since other ranks may still read
 /// the new values when this one would change them. Parameters are then in memory of the collective.
 /// The same on all ranks.
 template <class T>
 [[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {
   if (!replica.collective().can().share || replica.local_size() != 1 ||
-      program.layout().slots != 0 || program.device() != nullptr)
+      program.layout().slots != 0 || program.device() != nullptr || program.layout().loss_scale)
     return false;
   const UpdateRules rules = program.update_rules();
   return !rules.clipping.is_by_norm() && !rules.averaging.is_on && !rules.whole_variables &&

@@ -182,7 +182,7 @@ class ShardedUpdater final : public Updater<T> {
     if (waits_from_ == begun_) return;
     if (is_early_) parts_.replica.collective().wait();
     std::size_t end = begun_;
-    if (parts_.variables.clips_by_norm() && !is_of_blocks())  // the norms of all gradients
+    if (parts_.variables.needs_norms() && !is_of_blocks())  // the norms of all gradients
       end = parts_.variables.norms().compute_between(
           std::span<const T>(gradients()), waits_from_, end,
           static_cast<std::size_t>(parts_.replica.local_rank()),
@@ -204,15 +204,31 @@ class ShardedUpdater final : public Updater<T> {
     auto& collective = parts_.replica.collective();
     if (has_gradients_) ready(gradients().size());  // (a user's loop has not said so before)
     const std::span<T> left = gradients().subspan(ranges_.begun());
+    // With a loss scale each rank must know whether its gradients are finite before the status goes.
+    const bool status_last = is_of_blocks() && parts_.variables.scales_loss();
+    if (status_last) {
+      collective.reduce_scatter_blocks(left);
+      if (is_early_) collective.wait();
+      workspace.status().gradient_squares() = squares_of_share();
+    }
     collective.all_reduce(workspace.pack_status(), is_of_blocks() ? left.first(0) : left);
     workspace.take_status(collective.size());
-    const bool makes_update = step_.makes_update(workspace.status().values());
-    if (is_of_blocks())  // also without an update, so that the wire's residuals go on as ever
-      collective.reduce_scatter_blocks(left);
-    if (is_early_) collective.wait();
+    bool makes_update = step_.makes_update(workspace.status().values());
+    // (Also without an update, so that the wire's residuals go on as ever.)
+    if (is_of_blocks() && !status_last) collective.reduce_scatter_blocks(left);
+    if (is_early_ && !status_last) collective.wait();
     begun_ = gradients().size();
     if (has_gradients_) release_reduced();
-    return makes_update;
+    if (!makes_update || !parts_.variables.needs_norms()) return makes_update;
+    find_norms();
+    return are_finite(parts_);
+  }
+  [[nodiscard]] double squares_of_share() const {
+    double squares = 0;
+    each_range([&](std::size_t begin, std::size_t size) {
+      squares += parts_.variables.norms().squares_in(std::span<const T>(gradients()), begin, size);
+    });
+    return squares;
   }
 
   void each_range(FunctionRef<void(std::size_t, std::size_t)> f) const {
@@ -224,11 +240,11 @@ class ShardedUpdater final : public Updater<T> {
     auto& replica = parts_.replica;
     GradientNorms& norms = parts_.variables.norms();
     if (is_of_blocks()) {
-      double squares = 0;
-      each_range([&](std::size_t begin, std::size_t size) {
-        squares += norms.squares_in(std::span<const T>(gradients()), begin, size);
-      });
-      replica.collective().all_reduce(std::span<double>(&squares, 1), ReduceOp::sum);
+      double squares = parts_.workspace.status().gradient_squares();
+      if (!parts_.variables.scales_loss()) {
+        squares = squares_of_share();
+        replica.collective().all_reduce(std::span<double>(&squares, 1), ReduceOp::sum);
+      }
       if (replica.local_rank() == 0) norms.set_squares(squares);
     } else if (!has_gradients_) {
       norms.compute_part(std::span<const T>(gradients()),
@@ -239,7 +255,6 @@ class ShardedUpdater final : public Updater<T> {
   }
 
   void update() {
-    if (parts_.variables.clips_by_norm()) find_norms();
     const double rows = step_.rows(parts_.workspace.status().values());
     each_range([&](std::size_t begin, std::size_t size) {
       parts_.variables.update(parameters().subspan(begin, size), gradients().subspan(begin, size),

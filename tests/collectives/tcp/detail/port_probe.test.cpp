@@ -26,13 +26,13 @@ Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) 
   std::vector<PortProbe> probes;  // does not copy them
   for (int i = 0; i < 3; ++i) probes.emplace_back(name, incarnation, begin);
   PortProbe& probe = probes.front();
-  while (!probe.is_over()) {
+  while (!probe.outcome()) {
     pollfd watched = probe.watch();
     ::poll(&watched, 1, 10);
     probe.advance(PortProbe::Clock::now());
   }
   CHECK(PortProbe::Clock::now() - begin >= least_time);
-  return probe.outcome();
+  return *probe.outcome();
 }
 
 }  // namespace

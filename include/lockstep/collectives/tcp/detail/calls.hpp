@@ -19,7 +19,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +26,6 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/failure_text.hpp"
-#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tcp/detail/control_thread.hpp"
@@ -41,106 +39,6 @@
 #include "lockstep/net/listener.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
-
-/// Goes on listening, so that no other program can take the port while this worker or its
-/// replacement needs it. A **guest** that asks whether this rank's process lives
-/// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
-/// to join hears that the cluster is at work; any other guest is turned away without a word. With
-/// TLS, all of this comes after its handshake. One that has closed its direction gets what a
-/// PortProbe looks for, in plain form, and is turned away at once. The number of guests, their time
-/// and their rate are limited.
-class ListeningPort final : public ControlResident {
- public:
-  /// Takes over a listening socket, which does not block.
-  ListeningPort(Descriptor listener, Hello mine, ClusterSecret secret,
-                std::shared_ptr<const TlsContext> tls)
-      : listener_(std::move(listener)),
-        mine_(std::move(mine)),
-        secret_(std::move(secret)),
-        tls_(std::move(tls)) {}
-  ListeningPort(const ListeningPort&) = delete;
-  ListeningPort& operator=(const ListeningPort&) = delete;
-
-  Clock::time_point watch(std::vector<pollfd>& watched) override {
-    const bool is_open = Clock::now() >= closed_until_;
-    watched.push_back({is_open ? listener_.get() : -1, POLLIN, 0});
-    auto due = is_open ? Clock::time_point::max() : closed_until_;
-    for (const Guest& guest : guests_) {
-      watched.push_back({guest.socket.socket.get(),
-                         guest.socket.stream().events(!guest.handshake.out().empty()), 0});
-      due = std::min(due, guest.leaves);
-    }
-    return due;
-  }
-
-  void serve(std::span<const pollfd> watched) override {
-    const auto now = Clock::now();
-    std::size_t i = 0;
-    std::erase_if(guests_, [&](Guest& guest) {
-      const bool has_news = watched[++i].revents != 0;
-      return now >= guest.leaves || (has_news && !(answer(guest) && talk(guest)));
-    });
-    if (watched[0].revents != 0) accept(now);
-  }
-
- private:
-  struct Guest {
-    SecureSocket socket;
-    Clock::time_point leaves;
-    Handshake handshake;
-  };
-
-  static constexpr std::size_t most_guests = 16;
-  static constexpr int most_at_once = 8, most_with_tls_at_once = 2;  // a handshake takes 1 ms
-  static constexpr auto stay = std::chrono::seconds(2);
-  static constexpr auto pause = std::chrono::milliseconds(20);  // 400 guests a second are enough
-
-  void accept(Clock::time_point now) noexcept {
-    for (int i = 0; i < (tls_ == nullptr ? most_at_once : most_with_tls_at_once); ++i) {
-      Descriptor socket(accept_socket(listener_.get()));
-      if (!socket.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (!socket.is_open()) break;  // perhaps no descriptor is left
-      try {
-        if (guests_.size() == most_guests) {
-          (void)answer(guests_.front());
-          guests_.erase(guests_.begin());
-        }
-        auto tls = TlsSession::answer(tls_, socket.get());
-        guests_.push_back({{std::move(socket), std::move(tls)},
-                           now + stay,
-                           Handshake::callee_at_work(mine_, secret_)});
-      } catch (...) {  // no memory, or no random bytes
-      }
-    }
-    closed_until_ = now + pause;
-  }
-
-  // Returns false for a guest that has closed its direction.
-  [[nodiscard]] bool answer(const Guest& guest) const noexcept {
-    char byte = 0;
-    if (::recv(guest.socket.socket.get(), &byte, 1, MSG_PEEK) != 0) return true;
-    std::array<std::byte, 8> incarnation{};
-    put_number<8>(incarnation.data(), mine_.incarnation);
-    (void)::send(guest.socket.socket.get(), incarnation.data(), incarnation.size(), no_signal);
-    return false;
-  }
-
-  // Returns false when the guest's time is over.
-  static bool talk(Guest& guest) noexcept {
-    try {
-      return guest.socket.stream().open(guest.handshake) == SecureStream::Opening::goes_on;
-    } catch (...) {
-      return false;
-    }
-  }
-
-  Descriptor listener_;
-  Hello mine_;
-  ClusterSecret secret_;
-  std::shared_ptr<const TlsContext> tls_;
-  std::vector<Guest> guests_;
-  Clock::time_point closed_until_{};
-};
 
 /// One connection, made by this worker or accepted, from its begin to the end of its handshake.
 /// Then, or when it fails, it calls its owner; after discard(), it does not.
@@ -160,8 +58,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
 
   struct Owner {
+    const WorkerNames& names;
     std::shared_ptr<const TlsContext> tls;          ///< null: connections are plain
-    std::vector<int> workers;                       ///< see Rendezvous
     std::function<void(const Pointer&)> concluded;  ///< the handshake has an outcome
     std::function<void(const Pointer&, const std::string& problem)> failed;
   };
@@ -277,8 +175,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       // A socket that calls a free port of its host may be given that very port.
       if (socket.local_endpoint(error) == socket.remote_endpoint(error))
         return fail(lower_case(asio::error_code(asio::error::connection_refused).message()));
-      socket.tls =
-          TlsSession::call(owner_.tls, socket.native_handle(), worker_of(owner_.workers, peer));
+      socket.tls = TlsSession::call(owner_.tls, socket.native_handle(), owner_.names.number(peer));
     }
     shake_hands({});
   }
@@ -367,20 +264,18 @@ class OutgoingCalls {
   /// Makes the handshake for a link to a rank.
   using Greet = std::function<Handshake(int to, std::size_t link)>;
 
-  OutgoingCalls(asio::io_context& io, const std::vector<std::string>& addresses,
-                const TcpConnection::Owner& owner, Greet greet)
+  OutgoingCalls(asio::io_context& io, const TcpConnection::Owner& owner, Greet greet)
       : io_(io),
         owner_(owner),
         greet_(std::move(greet)),
-        addresses_(addresses),
-        delays_(addresses.size(), shortest) {}
+        delays_(static_cast<std::size_t>(owner.names.size()), shortest) {}
 
   void start(int to, std::size_t link, std::chrono::milliseconds delay = {}) {
     auto call = std::make_shared<TcpConnection>(io_, owner_);
     call->peer = to;
     call->link = link;
     calls_.push_back(call);
-    call->call(parse_address(addresses_[static_cast<std::size_t>(to)]), delay,
+    call->call(parse_address(owner_.names.address(to)), delay,
                [this, to, link] { return greet_(to, link); });
   }
 
@@ -420,7 +315,6 @@ class OutgoingCalls {
   asio::io_context& io_;
   const TcpConnection::Owner& owner_;
   const Greet greet_;
-  const std::vector<std::string> addresses_;
   std::vector<std::chrono::milliseconds> delays_;  // by rank
   std::vector<Call> calls_;
 };

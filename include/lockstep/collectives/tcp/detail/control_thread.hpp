@@ -13,12 +13,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,13 +29,17 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_text.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/failure_consensus.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tcp/detail/socket.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/net/descriptor.hpp"
@@ -44,7 +48,7 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
 /// Calls a port, and closes its direction at once. The process that is looked for answers with
-/// its incarnation (see ControlResident). If no process has the port, or a different one answers,
+/// its incarnation (see ListeningPort). If no process has the port, or a different one answers,
 /// it has ended. One that closes the connection in silence may be a successor at its start. A port
 /// that is held open for it, by a launcher for example, tells nothing. Never blocks.
 class PortProbe {
@@ -67,15 +71,15 @@ class PortProbe {
     return {socket_.get(), static_cast<short>(is_connected_ ? POLLIN : POLLOUT), 0};
   }
   [[nodiscard]] Clock::time_point due() const noexcept { return end_; }
-  [[nodiscard]] bool is_over() const noexcept { return is_over_; }
-  [[nodiscard]] PeerEvidence::Process outcome() const noexcept { return outcome_; }
+  /// Set when it is over.
+  [[nodiscard]] std::optional<PeerEvidence::Process> outcome() const noexcept { return outcome_; }
 
   /// Does what it can without blocking.
   void advance(Clock::time_point now) {
-    if (is_over_) return;
+    if (outcome_) return;
     pollfd watched = watch();
     if (::poll(&watched, 1, 0) > 0) is_connected_ ? read() : connected();
-    if (!is_over_ && now >= end_) conclude(PeerEvidence::Process::unknown);
+    if (!outcome_ && now >= end_) conclude(PeerEvidence::Process::unknown);
   }
 
  private:
@@ -102,10 +106,7 @@ class PortProbe {
              : is_here_            ? PeerEvidence::Process::ended
                                    : PeerEvidence::Process::refused);
   }
-  void conclude(PeerEvidence::Process outcome) {
-    is_over_ = true;
-    outcome_ = outcome;
-  }
+  void conclude(PeerEvidence::Process outcome) { outcome_ = outcome; }
 
   std::uint64_t incarnation_ = 0;
   std::size_t got_ = 0;
@@ -114,8 +115,7 @@ class PortProbe {
   Descriptor socket_;
   Clock::time_point end_{};
   bool is_connected_ = false;
-  bool is_over_ = false;
-  PeerEvidence::Process outcome_ = PeerEvidence::Process::unknown;
+  std::optional<PeerEvidence::Process> outcome_;
 };
 
 /// One PortProbe for each lost rank.
@@ -160,8 +160,9 @@ class PortProbes {
     std::erase_if(probes_, [&](auto& entry) {
       auto& [rank, probe] = entry;
       probe.advance(now);
-      if (probe.is_over()) found(rank, probe.outcome());
-      return probe.is_over();
+      const auto outcome = probe.outcome();
+      if (outcome) found(rank, *outcome);
+      return outcome.has_value();
     });
   }
 
@@ -203,25 +204,113 @@ class RetiredSockets {
   std::list<TcpSocket> sockets_;  // which need not be moved
 };
 
-/// Descriptors that must be watched while training goes on, such as that of the port on which a
-/// worker listens. All calls come from the control thread; none may block, throw or take long,
-/// because the other ranks get no answer until it returns.
+/// Goes on listening, so that no other program can take the port while this worker or its
+/// replacement needs it. A **guest** that asks whether this rank's process lives
+/// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
+/// to join hears that the cluster is at work; any other guest is turned away without a word. With
+/// TLS, all of this comes after its handshake. The number of guests, their time and their rate are
+/// limited.
 ///
-/// A rank that has lost its connections to this one calls its port, and closes its direction at
+/// A rank that has lost its connections to this one calls the port, and closes its direction at
 /// once. It is sent Hello::incarnation, in 8 bytes, without delay, so that it knows this process
 /// from a successor. (A port that is held open for a dead process accepts connections, but closes
-/// none.)
-class ControlResident {
+/// none.) The control thread makes all calls: none blocks, throws or takes long, because the other
+/// ranks get no answer until it returns.
+class ListeningPort {
  public:
   using Clock = std::chrono::steady_clock;
 
-  virtual ~ControlResident() = default;
-  /// Adds the descriptors to watch, and returns the time at which to call serve() in any case
-  /// (Clock::time_point::max(): never).
-  virtual Clock::time_point watch(std::vector<pollfd>& watched) = 0;
-  /// Called after each wait with the descriptors that it has added, in the same order, with their
-  /// events.
-  virtual void serve(std::span<const pollfd> watched) = 0;
+  /// Takes over a listening socket, which does not block.
+  ListeningPort(Descriptor listener, Hello mine, ClusterSecret secret,
+                std::shared_ptr<const TlsContext> tls)
+      : listener_(std::move(listener)),
+        mine_(std::move(mine)),
+        secret_(std::move(secret)),
+        tls_(std::move(tls)) {}
+  ListeningPort(const ListeningPort&) = delete;
+  ListeningPort& operator=(const ListeningPort&) = delete;
+
+  /// Adds the descriptors to watch, and returns the time at which to call serve() in any case.
+  Clock::time_point watch(std::vector<pollfd>& watched) const {
+    const bool is_open = Clock::now() >= closed_until_;
+    watched.push_back({is_open ? listener_.get() : -1, POLLIN, 0});
+    auto due = is_open ? Clock::time_point::max() : closed_until_;
+    for (const Guest& guest : guests_) {
+      watched.push_back({guest.socket.socket.get(),
+                         guest.socket.stream().events(!guest.handshake.out().empty()), 0});
+      due = std::min(due, guest.leaves);
+    }
+    return due;
+  }
+
+  /// Called after each wait with the descriptors that it has added, with their events.
+  void serve(std::span<const pollfd> watched) {
+    const auto now = Clock::now();
+    std::size_t i = 0;
+    std::erase_if(guests_, [&](Guest& guest) {
+      const bool has_news = watched[++i].revents != 0;
+      return now >= guest.leaves || (has_news && !(answer(guest) && talk(guest)));
+    });
+    if (watched[0].revents != 0) accept(now);
+  }
+
+ private:
+  struct Guest {
+    SecureSocket socket;
+    Clock::time_point leaves;
+    Handshake handshake;
+  };
+
+  static constexpr std::size_t most_guests = 16;
+  static constexpr int most_at_once = 8, most_with_tls_at_once = 2;  // a handshake takes 1 ms
+  static constexpr auto stay = std::chrono::seconds(2);
+  static constexpr auto pause = std::chrono::milliseconds(20);  // 400 guests a second are enough
+
+  void accept(Clock::time_point now) noexcept {
+    for (int i = 0; i < (tls_ == nullptr ? most_at_once : most_with_tls_at_once); ++i) {
+      Descriptor socket(accept_socket(listener_.get()));
+      if (!socket.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (!socket.is_open()) break;  // perhaps no descriptor is left
+      try {
+        if (guests_.size() == most_guests) {
+          (void)answer(guests_.front());
+          guests_.erase(guests_.begin());
+        }
+        auto tls = TlsSession::answer(tls_, socket.get());
+        guests_.push_back({{std::move(socket), std::move(tls)},
+                           now + stay,
+                           Handshake::callee_at_work(mine_, secret_)});
+      } catch (...) {  // no memory, or no random bytes
+      }
+    }
+    closed_until_ = now + pause;
+  }
+
+  // Returns false for a guest that has closed its direction.
+  [[nodiscard]] bool answer(const Guest& guest) const noexcept {
+    char byte = 0;
+    if (::recv(guest.socket.socket.get(), &byte, 1, MSG_PEEK) != 0) return true;
+    std::array<std::byte, 8> incarnation{};
+    put_number<8>(incarnation.data(), mine_.incarnation);
+    (void)::send(guest.socket.socket.get(), incarnation.data(), incarnation.size(), no_signal);
+    return false;
+  }
+
+  // Returns false when the guest's time is over.
+  static bool talk(Guest& guest) noexcept {
+    try {
+      return guest.socket.stream().open(guest.handshake) == SecureStream::Opening::goes_on;
+    } catch (...) {
+      return false;
+    }
+  }
+
+  Descriptor listener_;
+  Hello mine_;
+  ClusterSecret secret_;
+  std::shared_ptr<const TlsContext> tls_;
+  std::vector<Guest> guests_;
+  Clock::time_point closed_until_{};
 };
 
 /// Frames wait here until flush(), so that they leave in few pieces: with many ranks, one word that
@@ -274,9 +363,8 @@ class ControlOutbox {
   std::vector<int> resets_;          // by rank: errno of what could not be sent
 };
 
-/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It
-/// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
-/// thread.
+/// Answers the other ranks, whatever the rank's threads are doing, and notices a lost one. It owns
+/// no sockets: those of `links` must stay until stop() has returned. All calls from any thread.
 class TcpControl {
  public:
   using Clock = ControlChannel::Clock;
@@ -300,8 +388,8 @@ class TcpControl {
 
   /// Begins with what was already read from the control connections. The `retired` ones are closed
   /// when the other side has closed them. Throws Error when the system has no thread left.
-  void start(std::unique_ptr<ControlResident> resident, RetiredSockets retired) {
-    resident_ = std::move(resident);
+  void start(std::unique_ptr<ListeningPort> port, RetiredSockets retired) {
+    port_ = std::move(port);
     retired_ = std::move(retired);
     {
       const std::lock_guard lock(mutex_);
@@ -330,7 +418,7 @@ class TcpControl {
     }
     wake_.wake();
     thread_.join();
-    resident_.reset();
+    port_.reset();
     retired_.clear();
   }
 
@@ -434,9 +522,9 @@ class TcpControl {
       auto due = std::min(watch_.due(), probes_.watch(watched));
       const std::size_t own = watched.size();
       lock.unlock();
-      if (resident_) due = std::min(due, resident_->watch(watched));
+      if (port_) due = std::min(due, port_->watch(watched));
       ::poll(watched.data(), watched.size(), time_until(due));
-      if (resident_) resident_->serve(std::span(watched).subspan(own));
+      if (port_) port_->serve(std::span(watched).subspan(own));
       lock.lock();
       wake_.drain();
       const auto now = Clock::now();
@@ -496,7 +584,7 @@ class TcpControl {
   FailureCause& cause_;
   WakePipe& news_;
   WakePipe wake_;
-  std::unique_ptr<ControlResident> resident_;
+  std::unique_ptr<ListeningPort> port_;
   RetiredSockets retired_;
 
   std::mutex mutex_;

@@ -71,12 +71,14 @@ struct TcpMesh {
 
   /// See Tcp::connect().
   void connect(const Rendezvous& rendezvous) {
-    std::unique_ptr<ControlResident> resident;
+    std::unique_ptr<ListeningPort> port;
     RetiredSockets retired;
     {
+      // (The first use of `io` takes some.)
+      provide_descriptors(rank, size(), options.data_connections());
       TcpStartup startup(io, rendezvous, options);
       links = startup.run();
-      resident = startup.release_port();
+      port = startup.release_port();
       retired = startup.release_retired();
     }
 #if defined(__GLIBC__)
@@ -92,7 +94,7 @@ struct TcpMesh {
       }
     }
     watched.reserve(2 + 2 * options.data_connections() + 1);
-    if (size() > 1) control.start(std::move(resident), std::move(retired));
+    if (size() > 1) control.start(std::move(port), std::move(retired));
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 

@@ -4,6 +4,7 @@
 // masks, states and projections.)
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,7 @@
 #include "lockstep/network/float32.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/recompute.hpp"
 #include "lockstep/network/repeat.hpp"
@@ -328,27 +330,33 @@ inline std::string onnx_seen(OnnxGraph& graph, const OnnxAttention& size, std::s
   return graph.node("MatMul", {weights, values});
 }
 
-/// Attention and AdditiveAttention.
+/// Attention and AdditiveAttention. `keys`: if they are not the values.
 inline void onnx_plain_attention(OnnxGraph& graph, const OnnxAttention& size, AttentionScore score,
                                  bool use_scale, const OnnxGraph::Value& queries,
                                  const OnnxGraph::Value& values, const std::string& query_mask,
-                                 const std::string& value_mask) {
+                                 const std::string& value_mask,
+                                 const OnnxGraph::Value* keys_alone = nullptr) {
   const auto width = static_cast<std::int64_t>(size.key_dim),
+             value_width = static_cast<std::int64_t>(size.value_dim),
              rows = static_cast<std::int64_t>(size.queries),
              keys = static_cast<std::int64_t>(size.keys);
-  const std::string q = onnx_sequence(graph, queries), v = onnx_sequence(graph, values);
-  const std::string by_head = graph.reshaped(v, {-1, 1, keys, width});
+  const std::string q = onnx_sequence(graph, queries), v = onnx_sequence(graph, values),
+                    k = keys_alone == nullptr ? v : onnx_sequence(graph, *keys_alone);
+  const std::string by_head = graph.reshaped(v, {-1, 1, keys, value_width});
   const auto scaled = [&](const std::string& x) {
     return use_scale ? graph.node("Mul", {x, graph.weight(graph.take(true))}) : x;
   };
   std::string scores;
   if (score == AttentionScore::dot) {
-    scores = scaled(graph.node("MatMul", {graph.reshaped(q, {-1, 1, rows, width}),
-                                          graph.transposed(by_head, {0, 1, 3, 2})}));
+    scores = scaled(graph.node(
+        "MatMul",
+        {graph.reshaped(q, {-1, 1, rows, width}),
+         graph.transposed(keys_alone == nullptr ? by_head : graph.reshaped(k, {-1, 1, keys, width}),
+                          {0, 1, 3, 2})}));
   } else {
     const bool is_additive = score == AttentionScore::additive;
     const std::string both = graph.node("Add", {graph.reshaped(q, {-1, 1, rows, 1, width}),
-                                                graph.reshaped(v, {-1, 1, 1, keys, width})});
+                                                graph.reshaped(k, {-1, 1, 1, keys, width})});
     const std::string fit = graph.node("Tanh", {is_additive ? both : scaled(both)});
     const std::size_t column[] = {size.key_dim, 1};
     const std::string sum = graph.node(
@@ -359,7 +367,7 @@ inline void onnx_plain_attention(OnnxGraph& graph, const OnnxAttention& size, At
   }
   graph.value() = {
       .name = graph.reshaped(onnx_seen(graph, size, scores, by_head, query_mask, value_mask),
-                             {-1, rows, width}),
+                             {-1, rows, value_width}),
       .rank = 2};
 }
 
@@ -642,6 +650,10 @@ void merge_branches(OnnxBranches& branches, std::size_t count) {
     branches.merge("Min", 1);
   else if constexpr (std::is_same_v<Merge, Concatenate>)
     branches.merge("Concat", 1);
+  else if constexpr (std::is_same_v<Merge, Dot<>>)
+    branches.dot(false);
+  else if constexpr (std::is_same_v<Merge, Dot<DotOptions{.normalize = true}>>)
+    branches.dot(true);
   else
     static_assert(!sizeof(Merge), "lockstep: export_onnx knows no ONNX operator for this merge");
 }
@@ -770,9 +782,9 @@ struct OnnxModel<Sequential<Layers...>> {
   }
 };
 
-/// Writes both branches, and then what looks from one at the other:
-/// attend(queries, values, query_mask, value_mask).
-template <class In, class QueryBranch, class ValueBranch, class Attend>
+/// Writes the branches, and then what looks from one at the others:
+/// attend(queries, values, query_mask, value_mask), and &keys if they have a branch.
+template <class In, class QueryBranch, class ValueBranch, class... KeyBranch, class Attend>
 void onnx_look(OnnxGraph& graph, const Attend& attend) {
   const OnnxGraph::Value input = graph.value();
   const std::string mask = graph.mask();
@@ -785,7 +797,20 @@ void onnx_look(OnnxGraph& graph, const Attend& attend) {
   write_layer<In, ValueBranch>(graph);
   graph.to_sequences(OutputShape<ValueBranch, In>::Type::extents);
   const OnnxGraph::Value values = graph.value();
-  attend(queries, values, query_mask, graph.mask());
+  const std::string value_mask = graph.mask();
+  const auto written = [&]<class Branch>(std::type_identity<Branch>) {
+    graph.set_value(input);
+    graph.set_mask(mask);
+    write_layer<In, Branch>(graph);
+    graph.to_sequences(OutputShape<Branch, In>::Type::extents);
+    return graph.value();
+  };
+  const std::array<OnnxGraph::Value, sizeof...(KeyBranch)> keys{
+      written(std::type_identity<KeyBranch>{})...};
+  if constexpr (sizeof...(KeyBranch) == 0)
+    attend(queries, values, query_mask, value_mask);
+  else
+    attend(queries, values, query_mask, value_mask, keys.data());
   graph.set_mask(query_mask);
 }
 template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
@@ -801,20 +826,24 @@ struct OnnxOperator<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Opti
     });
   }
 };
-template <PlainLookOptions Options, class QueryBranch, class ValueBranch>
+template <PlainLookOptions Options, class QueryBranch, class ValueBranch, class... KeyBranch>
 struct OnnxPlainAttention {
   template <class In>
   static void write(OnnxGraph& graph) {
     using Queries = typename OutputShape<QueryBranch, In>::Type;
     using Values = typename OutputShape<ValueBranch, In>::Type;
     constexpr std::size_t width = Queries::Token::size;
-    constexpr MultiHeadAttentionOptions options{.use_causal_mask = Options.causal};
-    onnx_look<In, QueryBranch, ValueBranch>(graph, [&](const auto&... of_branches) {
+    constexpr MultiHeadAttentionOptions options{.value_dim = Values::Token::size,
+                                                .use_causal_mask = Options.causal};
+    onnx_look<In, QueryBranch, ValueBranch, KeyBranch...>(graph, [&](const auto&... of_branches) {
       onnx_plain_attention(graph, onnx_attention_size<1, width, options, Queries, Values>(),
                            Options.score, Options.use_scale, of_branches...);
     });
   }
 };
+template <PlainLookOptions Options, class QueryBranch, class ValueBranch, class KeyBranch>
+struct OnnxPlainAttention<Options, QueryBranch, ValueAndKey<ValueBranch, KeyBranch>>
+    : OnnxPlainAttention<Options, QueryBranch, ValueBranch, KeyBranch> {};
 template <class QueryBranch, class ValueBranch, AttentionOptions Options>
 struct OnnxOperator<Attention<QueryBranch, ValueBranch, Options>>
     : OnnxPlainAttention<look_options(Options), QueryBranch, ValueBranch> {};
@@ -827,7 +856,7 @@ struct OnnxOperator<TiedHead<EmbeddingLayer, Layers...>> {
   template <class In>
   static void write(OnnxGraph& graph) {
     using Tokens = typename EmbeddingLayer::template Output<In>;
-    const std::string table = OnnxOperator<EmbeddingLayer>::write_table(graph);
+    const ExportedArray& table = OnnxOperator<EmbeddingLayer>::write_table(graph);
     write_layers<Tokens, Layers...>(graph);
     graph.to_sequences(Tokens::extents);
     onnx_tied_logits(graph, table);

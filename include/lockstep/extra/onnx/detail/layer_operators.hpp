@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -480,23 +479,23 @@ inline void onnx_transposed_convolution(OnnxGraph& graph, const OnnxWindow& wind
                                    {"output_padding", more}});
 }
 
-/// Returns the name of the table. `mask_zero`: positions whose id is 0 are masked.
-std::string onnx_embedding(OnnxGraph& graph, bool mask_zero);
+/// Returns the table. `mask_zero`: positions whose id is 0 are masked.
+const ExportedArray& onnx_embedding(OnnxGraph& graph, bool mask_zero);
 void onnx_position_embedding(OnnxGraph& graph, std::size_t positions);
 /// Tokens, or samples, of `features` numbers that all equal `value` become zero; tokens are masked.
 void onnx_masking(OnnxGraph& graph, std::size_t features, double value);
 /// The mean over the positions that count: of a sequence, flat samples.
 void onnx_masked_mean(OnnxGraph& graph, std::size_t positions);
 
-inline std::string onnx_embedding(OnnxGraph& graph, bool mask_zero) {
+inline const ExportedArray& onnx_embedding(OnnxGraph& graph, bool mask_zero) {
   if (mask_zero)
     graph.set_mask(graph.node(
         "Cast", {graph.node("Cast", {graph.value().name}, {onnx_int("to", onnx::type_bool)})},
         {onnx_int("to", onnx::type_float)}));
-  std::string table = graph.weight(graph.take(true));
+  const ExportedArray& table = graph.take(true);
   const std::string ids =
       graph.node("Cast", {graph.value().name}, {onnx_int("to", onnx::type_int64)});
-  graph.value() = {.name = graph.node("Gather", {table, ids}), .rank = 2};
+  graph.value() = {.name = graph.rows_of(table, ids), .rank = 2};
   return table;
 }
 
@@ -748,8 +747,7 @@ struct OnnxOperator<UpSampling2D<Size, Options>> {
 
 template <std::size_t Vocabulary, std::size_t Width, EmbeddingOptions Options>
 struct OnnxOperator<Embedding<Vocabulary, Width, Options>> {
-  /// Returns the name of the table.
-  static std::string write_table(OnnxGraph& graph) {
+  static const ExportedArray& write_table(OnnxGraph& graph) {
     return onnx_embedding(graph, Options.mask_zero);
   }
   template <class In>

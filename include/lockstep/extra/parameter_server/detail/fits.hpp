@@ -53,28 +53,15 @@ class PsFits {
   /// Answers a message of these kinds; false for one of another kind.
   [[nodiscard]] bool answer(PsConnection& connection, PsMember& member,
                             const PsConnection::Head& head) {
-    switch (head.kind) {
-      case PsMessage::begin:
-        begin(connection, member, head);
-        return true;
-      case PsMessage::put:
-        put(connection, member, head);
-        return true;
-      case PsMessage::pull:
-        pull(connection, member, head);
-        return true;
-      case PsMessage::step:
-        step(connection, member, head);
-        return true;
-      case PsMessage::finish:
-        finish(connection, member, head);
-        return true;
-      case PsMessage::settle:
-        settle(connection, member, head);
-        return true;
-      default:
-        return false;
-    }
+    const auto answers = head.kind == PsMessage::begin    ? &PsFits::begin
+                         : head.kind == PsMessage::put    ? &PsFits::put
+                         : head.kind == PsMessage::pull   ? &PsFits::pull
+                         : head.kind == PsMessage::step   ? &PsFits::step
+                         : head.kind == PsMessage::finish ? &PsFits::finish
+                         : head.kind == PsMessage::settle ? &PsFits::settle
+                                                          : nullptr;
+    if (answers != nullptr) (this->*answers)(connection, member, head);
+    return answers != nullptr;
   }
 
   // Called under the lock of the members.

@@ -76,7 +76,12 @@ class WorkerRefused : public ConnectionLost {
 };
 
 /// Answers a worker that is turned away, and throws WorkerRefused.
-[[noreturn]] void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code);
+[[noreturn]] inline void refuse_worker(PsConnection& connection, std::string_view why,
+                                       ExitCode code) {
+  connection.send(PsMessage::refusal, {std::as_bytes(std::span(why))},
+                  static_cast<std::uint64_t>(code));
+  throw WorkerRefused(std::string(why));
+}
 
 /// The workers by rank, and what all threads of a server wait for. Everything in it is read and
 /// changed under its mutex.
@@ -211,11 +216,5 @@ class PsMembers {
   const PsPlace& place_;
   const ParameterServerOptions& options_;
 };
-
-inline void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code) {
-  connection.send(PsMessage::refusal, {std::as_bytes(std::span(why))},
-                  static_cast<std::uint64_t>(code));
-  throw WorkerRefused(std::string(why));
-}
 
 }}}  // namespace lockstep::detail

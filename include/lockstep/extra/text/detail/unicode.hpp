@@ -1,7 +1,6 @@
 // Characters of UTF-8, and what kind each is of.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
