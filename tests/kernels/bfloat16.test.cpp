@@ -345,7 +345,7 @@ TEST_CASE("bfloat16: gradients of a dense layer have the same bits on all levels
                                           scratch.data());
       kernels::dense_weight_gradient<float>(size, x.data(), scratch.data(), weights.data());
       const auto gradient = [&](std::size_t u, std::size_t b) {
-        return is_maximum && y[u * size.stride + b] <= 0 ? 0.0F : dy[u * size.stride + b];
+        return c.is_maximum && y[u * size.stride + b] <= 0 ? 0.0F : dy[u * size.stride + b];
       };
       double worst = 0;
       for (std::size_t u = 0; u < size.units; ++u) {
@@ -354,7 +354,7 @@ TEST_CASE("bfloat16: gradients of a dense layer have the same bits on all levels
           sum += static_cast<double>(gradient(u, b));
           if (c.is_maximum) worst += masked[u * size.stride + b] != gradient(u, b);
         }
-        if (has_bias) worst = std::max(worst, std::abs(sum - static_cast<double>(bias[u])));
+        if (c.has_bias) worst = std::max(worst, std::abs(sum - static_cast<double>(bias[u])));
         for (std::size_t i = 0; i < size.inputs; ++i) {
           sum = 0;
           for (std::size_t b = 0; b < size.stride; ++b)
@@ -365,7 +365,7 @@ TEST_CASE("bfloat16: gradients of a dense layer have the same bits on all levels
       }
       CHECK(worst < 1e-3);
       CHECK(masked.back() == 7);
-      CHECK((has_bias || size.units == 0 || bias[0] == 7));
+      CHECK((c.has_bias || size.units == 0 || bias[0] == 7));
       weights.insert(weights.end(), bias.begin(), bias.end());
       if (first.empty()) first = weights;
       CHECK(weights == first);

@@ -205,8 +205,11 @@ using Wide = ls::Sequential<
     ls::Residual<ls::MultiHeadAttention<4, 16, ls::MultiHeadAttentionOptions{.value_dim = 24}>>,
     ls::Shared<ls::Add, ls::Dense<64>, ls::Identity, ls::Dense<32, ls::Tanh>>, ls::Flatten,
     ls::Slice<0, 20>, ls::Dense<3>>;
+constexpr ls::MultiHeadAttentionOptions sees_earlier{.use_causal_mask = true};
 using TiedWide =
     ls::Sequential<ls::Input<9>, ls::TiedHead<ls::Embedding<11, 32>, ls::Dense<32, ls::Tanh>,
+                                              ls::MultiHeadAttention<2, 16, sees_earlier>,
+                                              ls::MultiHeadAttention<2, 16, sees_earlier>,
                                               ls::LayerNormalization<>>>;
 /// Units of a kernel, or rows of a table, that is written so, else 0.
 std::size_t units_of_wide(const std::string& name, std::size_t size) {
@@ -370,9 +373,12 @@ TEST_SUITE("ONNX in Python [needs python]") {
       put(name + "_y", rounded.predict(ids));
     };
     write_rounded(std::type_identity<Wide>(), "rounded", 7);
-    write_rounded(std::type_identity<TiedWide>(), "rounded_tied", 2);
+    write_rounded(std::type_identity<TiedWide>(), "rounded_tied", 10);
     CHECK(std::filesystem::file_size(folder.path("rounded.onnx")) <
           std::filesystem::file_size(folder.path("whole_rounded.onnx")) * 40 / 100);
+    const Parsed tied_parsed = parse(folder.path("rounded_tied.onnx"));
+    CHECK(std::count_if(tied_parsed.initializers.begin(), tied_parsed.initializers.end(),
+                        [](const std::string& i) { return i.starts_with("visible_"); }) == 1);
     const Parsed parsed = parse(folder.path("named.onnx"));
     CHECK(std::count(parsed.initializers.begin(), parsed.initializers.end(),
                      "parallel/shared/sequential/dense/kernel") == 1);

@@ -159,9 +159,12 @@ class OnnxGraph : public ExportedVariables {
     const std::size_t shape[] = {size};
     return add_initializer(concat({what, "_", constants_++}), shape, values);
   }
+  /// The same ones are written once: all attentions of a model may have one causal mask.
   std::string floats(std::string_view what, std::span<const std::size_t> shape,
                      std::span<const float> values) {
-    return add_initializer(concat({what, "_", constants_++}), shape, values);
+    std::string& name = floats_[{{shape.begin(), shape.end()}, {values.begin(), values.end()}}];
+    if (name.empty()) name = add_initializer(concat({what, "_", constants_++}), shape, values);
+    return name;
   }
 
   // These append a node, and return the name of its output.
@@ -327,6 +330,7 @@ class OnnxGraph : public ExportedVariables {
   std::size_t positions_ = 0;
   bool rounds_weights_ = false;
   std::map<std::string, RoundedWeight> rounded_;  // by the variables' names
+  std::map<std::pair<std::vector<std::size_t>, std::vector<float>>, std::string> floats_;
   std::size_t nodes_ = 0, constants_ = 0;
   std::set<std::string> names_;      // of all values
   std::set<std::string> own_names_;  // of inputs and outputs
