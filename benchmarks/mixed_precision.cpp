@@ -9,7 +9,6 @@
 // the highest of float. Else the program ends with 1.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
