@@ -2,11 +2,12 @@
 """transformers beside ../generation.cpp: peers/generation.py make FOLDER, then benchmark_generation FOLDER, then
 peers/generation.py compare FOLDER [THREADS [TOKENS [RUNS]]].
 
-`make` leaves models with random weights and prompts in FOLDER. `compare` prints how far the logits are from those of
+`make` leaves models with random weights in FOLDER, as files of transformers and of llama.cpp, and prompts. `compare` prints how far the logits are from those of
 benchmark_generation, whether both write the same tokens greedily, and tokens a second with the cache and without.
 """
 
 import statistics
+import struct
 import sys
 import time
 
@@ -25,12 +26,49 @@ def model_of(name):
     return LlamaForCausalLM(config).float().eval()
 
 
+def write_gguf(path, config, weights):
+    """llama.cpp's file: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md"""
+
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    def number(key, value):
+        kind, code = ("I", 4) if isinstance(value, int) else ("f", 6)
+        return text(f"llama.{key}") + struct.pack(f"<I{kind}", code, value)
+
+    def rotary(weight):  # llama.cpp turns features 2i and 2i + 1 of a head, transformers i and half + i
+        heads = config.num_attention_heads
+        return weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+
+    tensors = {"token_embd": weights["model.embed_tokens.weight"], "output_norm": weights["model.norm.weight"]}
+    for i in range(config.num_hidden_layers):
+        for theirs, ours in {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+                             "attn_output": "self_attn.o_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+                             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}.items():
+            weight = weights[f"model.layers.{i}.{ours}.weight"]
+            tensors[f"blk.{i}.{theirs}"] = rotary(weight) if theirs in ("attn_q", "attn_k") else weight
+    entries = [text(key) + struct.pack("<I", 8) + text(value) for key, value in
+               {"general.architecture": "llama", "tokenizer.ggml.model": "none"}.items()]
+    entries += [number(key, value) for key, value in {
+        "vocab_size": config.vocab_size, "context_length": config.max_position_embeddings, "embedding_length": config.hidden_size,
+        "block_count": config.num_hidden_layers, "feed_forward_length": config.intermediate_size,
+        "attention.head_count": config.num_attention_heads, "attention.layer_norm_rms_epsilon": config.rms_norm_eps}.items()]
+    head, body = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries)) + b"".join(entries), b""
+    for name, weight in tensors.items():
+        head += text(f"{name}.weight") + struct.pack(f"<I{weight.dim()}QIQ", weight.dim(), *reversed(weight.shape), 0, len(body))
+        body += weight.contiguous().numpy().tobytes()
+        body += bytes(-len(body) % 32)
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + body)
+
+
 def make(folder):
     for name in SIZES:
         torch.manual_seed(1)
         model = model_of(name)
         weights = {key: value.contiguous() for key, value in model.state_dict().items() if key != "lm_head.weight"}
         save_file(weights, f"{folder}/{name}.safetensors")
+        write_gguf(f"{folder}/{name}.gguf", model.config, {key: value.detach() for key, value in weights.items()})
         ids = torch.randint(0, SIZES[name]["vocab_size"], (40,)).tolist()
         with open(f"{folder}/{name}.ids", "w") as file:
             print(*ids, file=file)

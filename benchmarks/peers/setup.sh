@@ -3,7 +3,7 @@
 # is missing. On a bare Debian or Ubuntu machine it installs the compiler and lockstep's own
 # dependencies, too.
 #
-#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc] [onnxruntime]
+#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc] [onnxruntime] [llama_cpp]
 #
 # Without arguments, all of them:
 #
@@ -19,6 +19,9 @@
 #               train_gpt2.c: build/peers/llmc_O3 and, with the Makefile's flag of llm.c,
 #               build/peers/llmc_Ofast. Set LOCKSTEP_LLMC to use a checkout that is there already,
 #               and CC for a compiler other than gcc
+#   llama_cpp   llama.cpp from GitHub, build/peers/llama.cpp, for its processor alone, and a program of
+#               llama_cpp_generation.cpp: build/peers/llama_cpp. Set LOCKSTEP_LLAMA_CPP to use a checkout
+#               that has a build/bin with shared libraries already, and CXX
 #
 # The exit code is 3 when something could not be set up.
 set -euo pipefail
@@ -121,8 +124,31 @@ setup_llmc() {
   say "$built_from"
 }
 
+# (Its processor's kernels are compiled for this machine, which is its default.)
+setup_llama_cpp() {
+  local commit=c392e5094deaf2d1a7c18683214f007fad3fe42b url=https://github.com/ggml-org/llama.cpp
+  local checkout=${LOCKSTEP_LLAMA_CPP:-build/peers/llama.cpp} libraries
+  rm -f build/peers/llama_cpp
+  if [[ -z ${LOCKSTEP_LLAMA_CPP:-} && ! -e $checkout/build/bin/libllama.so ]]; then
+    command -v git >/dev/null || install_packages git || true
+    say "fetching and building $url"
+    { git init --quiet "$checkout" && git -C "$checkout" fetch --quiet --depth 1 "$url" $commit &&
+      git -C "$checkout" checkout --quiet FETCH_HEAD &&
+      cmake -S "$checkout" -B "$checkout/build" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DLLAMA_CURL=OFF >/dev/null &&
+      cmake --build "$checkout/build" --target llama llama-bench --parallel "$(nproc)" >/dev/null; } ||
+      { lacks "llama.cpp: could not fetch and build $url"; return; }
+  fi
+  libraries=$(realpath "$checkout/build/bin")
+  [[ -e $libraries/libllama.so ]] || { lacks "llama.cpp: $libraries has no libllama.so"; return; }
+  mkdir -p build/peers
+  "${CXX:-g++}" -std=c++20 -O2 -isystem "$checkout/include" -isystem "$checkout/ggml/include" benchmarks/peers/llama_cpp_generation.cpp \
+    -o build/peers/llama_cpp -L "$libraries" -Wl,-rpath,"$libraries" -lllama -lggml -lggml-base ||
+    { lacks 'llama.cpp: its program could not be built'; return; }
+  say "llama.cpp $(git -C "$checkout" rev-parse --short=7 HEAD 2>/dev/null || echo '(commit unknown)')"
+}
+
 ./quickstart.sh install >&2 || lacks 'what ./quickstart.sh needs'
-(($#)) || set -- onednn torch tensorflow gloo openmpi llmc onnxruntime
+(($#)) || set -- onednn torch tensorflow gloo openmpi llmc onnxruntime llama_cpp
 for peer in "$@"; do
   case $peer in
     onednn) setup_onednn ;;
@@ -132,8 +158,9 @@ for peer in "$@"; do
     openmpi) setup_packages libopenmpi-dev openmpi-bin ;;
     llmc) setup_llmc ;;
     onnxruntime) setup_onnxruntime ;;
+    llama_cpp) setup_llama_cpp ;;
     *)
-      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi, llmc, onnxruntime)"
+      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi, llmc, onnxruntime, llama_cpp)"
       exit 2
       ;;
   esac
