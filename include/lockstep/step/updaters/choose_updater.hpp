@@ -30,7 +30,7 @@ void refuse_rounds(std::string_view call, const Variables<T>& variables) {
 /// given to all as well, and does not update whole variables or clip by a norm, for which all
 /// gradients must be known first, as for a loss scale. No variable has a constraint, since other
 /// ranks may still read the new values when this one would change them. Parameters are then in
-/// memory of the collective. The same on all ranks.
+/// memory of the collective.
 /// The same on all ranks.
 template <class T>
 [[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {
