@@ -532,10 +532,11 @@ struct MixedFloat16With {
 /// Keras's policy "mixed_float16": as MixedBFloat16, with numbers of IEEE's binary16, which are
 /// more precise and end at 65504; and with the dynamic loss scale of Keras's LossScaleOptimizer,
 /// since gradients would fall below 2^-24 otherwise. The gradient of the mean loss is multiplied by
-/// the scale (Model::dynamic_scale, 2^15 at first) before backward, and the optimizer sees gradients
-/// divided by it. Where the sum of all ranks' gradients is not finite, all ranks leave the update
-/// out, `iterations` and moving statistics stay as they were (Keras: these change), and the scale is
-/// halved; after 2000 updates without, it is doubled. It is saved with the optimizer's state.
+/// the scale (Model::dynamic_scale, 2^15 at first) before backward, and the optimizer sees
+/// gradients divided by it. Where the sum of all ranks' gradients is not finite, all ranks leave
+/// the update out, `iterations` and moving statistics stay as they were (Keras: these change), and
+/// the scale is halved; after 2000 updates without, it is doubled. It is saved with the optimizer's
+/// state.
 ///
 /// Within a window of gradient_accumulation_steps one scale applies, and one gradient that is not
 /// finite leaves out the update of all (Keras: of its step). Refused: LocalSGD, DiLoCo, parameter

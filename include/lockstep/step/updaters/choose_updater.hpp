@@ -28,8 +28,9 @@ void refuse_rounds(std::string_view call, const Variables<T>& variables) {
 /// Whether each rank can update a share of the parameters for all ranks: they share memory, each
 /// has parameters to itself, and the optimizer has no slots and no averages, which would have to be
 /// given to all as well, and does not update whole variables or clip by a norm, for which all
-/// gradients must be known first, as for a loss scale. No variable has a constraint, since other ranks may still read
-/// the new values when this one would change them. Parameters are then in memory of the collective.
+/// gradients must be known first, as for a loss scale. No variable has a constraint, since other
+/// ranks may still read the new values when this one would change them. Parameters are then in
+/// memory of the collective.
 /// The same on all ranks.
 template <class T>
 [[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {

@@ -204,7 +204,7 @@ class ShardedUpdater final : public Updater<T> {
     auto& collective = parts_.replica.collective();
     if (has_gradients_) ready(gradients().size());  // (a user's loop has not said so before)
     const std::span<T> left = gradients().subspan(ranges_.begun());
-    // With a loss scale each rank must know whether its gradients are finite before the status goes.
+    // With a loss scale, the status says whether each rank's gradients are finite.
     const bool status_last = is_of_blocks() && parts_.variables.scales_loss();
     if (status_last) {
       collective.reduce_scatter_blocks(left);
