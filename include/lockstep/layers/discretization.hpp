@@ -58,6 +58,13 @@ void find_bins(std::size_t size, const Boundaries& boundaries, const T* values, 
       values, bins);
 }
 
+/// Boundaries that no step changes.
+constexpr Variable bin_boundaries(std::size_t count) {
+  Variable variable{"bin_boundaries", {count}, zeros};
+  variable.is_constant = true;
+  return variable;
+}
+
 }  // namespace detail
 
 /// The number of the bin that each value of samples of any shape is in, for an Embedding: 0 below
@@ -109,11 +116,7 @@ struct Discretization<NumBins, Options> {
   using Output = In;
 
   template <class In>
-  static constexpr std::array state_variables{[] {
-    Variable boundaries{"bin_boundaries", {bins - 1}, zeros};
-    boundaries.is_constant = true;
-    return boundaries;
-  }()};
+  static constexpr std::array state_variables{detail::bin_boundaries(bins - 1)};
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
