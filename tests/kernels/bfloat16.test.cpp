@@ -265,7 +265,9 @@ TEST_CASE("bfloat16: gradients of a dense layer have the same bits on all levels
   constexpr Case cases[] = {{{3, 1, 16}, true, false},   {{7, 65, 48}, false, true},
                             {{20, 48, 272}, true, true}, {{577, 16, 256}, false, false},
                             {{5, 130, 528}, true, true}, {{4, 64, 0}, true, false}};
-  for (const auto& [size, has_bias, is_maximum] : cases) {
+  for (const Case& one : cases) {
+    const kernels::DenseSize size = one.size;
+    const bool has_bias = one.has_bias, is_maximum = one.is_maximum;
     CAPTURE(size.inputs);
     CAPTURE(size.units);
     CAPTURE(size.stride);
