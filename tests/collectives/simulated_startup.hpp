@@ -28,7 +28,7 @@ using lockstep::CollectiveFailure;
 namespace detail = lockstep::detail;
 
 /// One process in its start-up: the library's Handshake, StartupPlace, StartupRoster and
-/// StartupAgreement, carried by simulated connections as StartupConnecting carries them. At work it notices
+/// StartupAgreement, carried by simulated connections as TcpStartup carries them. At work it notices
 /// the end of a peer, and tells the others.
 class SimulatedWorker {
  public:
@@ -363,7 +363,7 @@ class SimulatedWorker {
     fail(std::move(failure));
   }
 
-  // As StartupConnecting does.
+  // As TcpStartup does.
   void pass_on(const CollectiveFailure& failure) {
     const auto frame = agreement_.report(CollectiveError(failure), failure.reason);
     for (int other = 0; other < roster_.world(); ++other)

@@ -42,12 +42,6 @@ inline constexpr int usual_backlog = 1024;
   return socket;
 }
 
-/// The IP address at which a process whose peers call it at `host` listens: that of the loopback
-/// interface if the host belongs to it; else empty.
-[[nodiscard]] inline std::string loopback_of(const std::string& host) {
-  return host == "localhost" ? "127.0.0.1" : is_loopback(host) ? host : "";
-}
-
 /// Throws ConfigurationError unless it is an IP address.
 [[nodiscard, gnu::cold]] inline SocketName bind_name(const std::string& bind_address, int port) {
   if (const auto name = ip_name(bind_address, port)) return *name;
@@ -66,12 +60,12 @@ inline constexpr int usual_backlog = 1024;
   return listen_on(bind_name("0.0.0.0", port), backlog);
 }
 
-/// The same where peers call this process at `host`, which may be of the loopback interface.
+/// The same where peers call this process at `host`: at that if it is of the loopback interface.
 [[nodiscard, gnu::cold]] inline Descriptor listen_for(const std::string& host,
                                                       const std::string& bind_address, int port,
                                                       int backlog = usual_backlog) {
-  const std::string loopback = loopback_of(host);
-  return listen_at(loopback.empty() ? bind_address : loopback, port, backlog);
+  if (!is_loopback(host)) return listen_at(bind_address, port, backlog);
+  return listen_at(host == "localhost" ? "127.0.0.1" : host, port, backlog);
 }
 
 /// Whether the descriptor is a socket that listens on this port.

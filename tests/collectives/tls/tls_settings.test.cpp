@@ -11,7 +11,6 @@
 using namespace lockstep;
 using lockstep::detail::TlsIdentity;
 using lockstep::detail::TlsSettings;
-using lockstep::detail::worker_of;
 
 namespace {
 

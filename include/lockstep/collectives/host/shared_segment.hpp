@@ -36,13 +36,13 @@ class SharedSegment {
   /// Throws Error saying why it cannot be mapped, or that it is not the one that was meant.
   [[nodiscard]] static SharedSegment open(const SegmentName& name);
 
-  SharedSegment(SharedSegment&& other) noexcept;
+  SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
   SharedSegment& operator=(SharedSegment&& other) noexcept;
   ~SharedSegment();
 
   /// The owner gives it up: no process can open it any more, and it stays as it is until the last
   /// one that has mapped it is gone.
-  void disown() noexcept;
+  void disown() noexcept { descriptor_.close(); }
 
   /// Aligned to 64 bytes.
   [[nodiscard]] std::byte* data() const noexcept { return base_ + header_bytes; }

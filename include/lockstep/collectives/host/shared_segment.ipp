@@ -79,19 +79,12 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName&) { return c
 LOCKSTEP_INLINE void SharedSegment::map(int) {}
 #endif
 
-LOCKSTEP_INLINE SharedSegment::SharedSegment(SharedSegment&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)),
-      descriptor_(std::move(other.descriptor_)),
-      name_(other.name_) {}
-
 LOCKSTEP_INLINE SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
   std::swap(base_, other.base_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(name_, other.name_);
   return *this;
 }
-
-LOCKSTEP_INLINE void SharedSegment::disown() noexcept { descriptor_.close(); }
 
 LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
   if (base_ != nullptr) ::munmap(base_, header_bytes + name_.size);

@@ -177,10 +177,7 @@ class Conversation {
     while (is_open() && in_.size() < longest_ + 4) {
       const ssize_t n = socket_.stream().receive(chunk, sizeof chunk);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-      if (n <= 0) {
-        fail();
-        break;
-      }
+      if (n <= 0) return fail();
       in_.append(chunk, static_cast<std::size_t>(n));
     }
     if (in_.size() >= 4 && length() > longest_) close();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -77,27 +78,19 @@ struct MeetingAnswer {
   Kind kind = Kind::welcome;
   std::vector<std::string> lines{};  ///< the addresses, or why not
 
+  static constexpr std::array<std::string_view, 3> names{"welcome", "other job", "refused"};
+
   [[nodiscard]] std::string text() const {
-    std::string text = kind == Kind::welcome     ? "welcome\n"
-                       : kind == Kind::other_job ? "other job\n"
-                                                 : "refused\n";
+    std::string text = concat({names[static_cast<std::size_t>(kind)], "\n"});
     for (const std::string& line : lines) text += line + "\n";
     return text;
   }
   [[nodiscard]] static std::optional<MeetingAnswer> read(std::string_view message) {
-    auto fields = fields_of(message);
-    if (fields.size() < 2) return std::nullopt;
-    MeetingAnswer answer;
-    if (fields[0] == "welcome")
-      answer.kind = Kind::welcome;
-    else if (fields[0] == "other job")
-      answer.kind = Kind::other_job;
-    else if (fields[0] == "refused")
-      answer.kind = Kind::refused;
-    else
-      return std::nullopt;
-    answer.lines.assign(fields.begin() + 1, fields.end());
-    return answer;
+    const auto fields = fields_of(message);
+    const auto name = fields.size() < 2 ? names.end() : std::ranges::find(names, fields[0]);
+    if (name == names.end()) return std::nullopt;
+    return MeetingAnswer{static_cast<Kind>(name - names.begin()),
+                         {fields.begin() + 1, fields.end()}};
   }
 };
 

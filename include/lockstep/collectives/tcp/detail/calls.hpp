@@ -100,11 +100,6 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     return error ? "an unknown host" : endpoint.address().to_string();
   }
 
-  /// Whether the other side has closed it, although there may be more to read before.
-  [[nodiscard]] bool is_closed_by_peer() {
-    return detail::is_closed_by_peer(socket.native_handle());
-  }
-
   // For the owner:
   TcpSocket socket;
   Timer timer;

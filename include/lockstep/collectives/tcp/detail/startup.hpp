@@ -38,6 +38,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/net/rare_log.hpp"
 
@@ -569,7 +570,7 @@ class TcpStartup : StartupContext {
   }
 
   void contest(const Pointer& guest) {
-    if (guest->is_closed_by_peer()) {
+    if (is_closed_by_peer(guest->socket.native_handle())) {  // there may be more to read before
       incoming.drop(guest);
       return consider_done();
     }
