@@ -70,6 +70,7 @@ class TwoServers final : public ls::ParameterServers {
     return false;
   }
   void abandon() noexcept override {}
+  void cannot_begin(std::string_view) noexcept override {}
   void say_goodbye() noexcept override {}
   void serve(ls::detail::ShardKeeper&) override {}
 };

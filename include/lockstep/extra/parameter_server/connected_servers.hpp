@@ -51,6 +51,9 @@ class ConnectedServers final : public ParameterServers {
   void abandon() noexcept override {
     if (client_) client_->hang_up();
   }
+  void cannot_begin(std::string_view why) noexcept override {
+    if (client_) client_->cannot_begin(why);
+  }
   void say_goodbye() noexcept override {
     if (client_) client_->say_goodbye();
   }

@@ -75,6 +75,8 @@ class ParameterServers {
                                     std::span<std::byte> taken) = 0;
   /// An exception has ended the fit: no other worker waits for this one until it begins a new fit.
   virtual void abandon() noexcept = 0;
+  /// Of the chief: an error has ended the fit before begin(). The servers refuse those who wait.
+  virtual void cannot_begin(std::string_view why) noexcept = 0;
   /// This worker will begin no other fit.
   virtual void say_goodbye() noexcept = 0;
 
