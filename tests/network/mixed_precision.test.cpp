@@ -384,6 +384,12 @@ TEST_CASE("mixed precision: each container goes back from what it keeps, as in f
       ls::CrossAttention<2, 8, ls::Sequential<ls::Slice<0, 4>, Table, ls::Dense<16, ls::ReLU>>,
                          ls::Sequential<ls::Slice<4, 4>, Table>>,
       ls::Dense<13>>>();
+  using Value = ls::Sequential<ls::Slice<4, 4>, Table, ls::Dense<8, ls::Tanh>>;
+  using Key = ls::Sequential<ls::Slice<4, 4>, Table, ls::Dense<16>>;
+  check.operator()<ls::Sequential<
+      ls::Input<8>,
+      ls::Attention<ls::Sequential<ls::Slice<0, 4>, Table>, ls::ValueAndKey<Value, Key>>, Norm,
+      ls::Dense<13>>>();
   check.operator()<ls::Sequential<
       ls::Input<8>, Table,
       ls::Parallel<ls::Multiply, ls::Dense<16, ls::ReLU>,

@@ -35,7 +35,8 @@ struct CheckpointManagerOptions {
   /// The beginning of the files' names: ckpt-1, ckpt-2, ...
   std::string checkpoint_name = "ckpt";
   /// Each checkpoint is a folder, in which each worker writes its share: see
-  /// BackupAndRestore::sharded. All workers must see `directory`. Not with parameter servers.
+  /// BackupAndRestore::sharded. All workers must see `directory`. Not with parameter servers,
+  /// nor in an elastic world.
   bool sharded = false;
 
   /// Throws ConfigurationError.
@@ -79,9 +80,9 @@ double seconds_since_1970();
 [[nodiscard]] std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
     const std::string& path, std::optional<std::uint64_t> expected = {});
 
-/// The files, or sharded states, <name>-<number> that the index lists; other files in the folder are
-/// left alone. Every file is written whole or not at all; a checkpoint is on the disk before the index names it, and
-/// none is deleted before that.
+/// The files, or sharded states, <name>-<number> that the index lists; other files in the folder
+/// are left alone. Every file is written whole or not at all; a checkpoint is on the disk before
+/// the index names it, and none is deleted before that.
 class CheckpointFolder {
  public:
   using Clock = double (*)();

@@ -65,8 +65,8 @@ void check_has_shares(std::string_view who, bool has_shares);
 /// The same in a process that reads alone.
 [[nodiscard]] TrainingState read_sharded_state(const std::string& path, const SlotRanges& needs);
 
-/// Throws DataError unless the newest manifest can be read, its arrays fit a model whose arrays have
-/// `expected` bytes, and this process sees all its files with their sizes.
+/// Throws DataError unless the newest manifest can be read, its arrays fit a model whose arrays
+/// have `expected` bytes, and this process sees all its files with their sizes.
 void check_sharded_state(const std::string& path, std::uint64_t expected);
 
 /// Removes a sharded state and its folder, if nothing else is in it. Throws Error naming the path.

@@ -73,7 +73,7 @@ class Checkpoint {
     detail::save_shares(Files::trainer(model_), path, [&] { return share(); });
   }
 
-  /// Restores all, as Model::load does, from a file or folder that save or CheckpointManager wrote. A
+  /// Restores all, as Model::load does, from a file or folder of save or CheckpointManager. A
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
   /// Use: `checkpoint.restore("run.lockstep")`.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/checkpoint/sharded_state.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -37,6 +38,8 @@ LOCKSTEP_INLINE std::string ManagedFolder::save(const TrainingState& state,
 LOCKSTEP_INLINE std::optional<std::string> ManagedFolder::save_sharded(
     AnyStrategy& strategy, std::int64_t updates, std::optional<std::int64_t> number,
     FunctionRef<void(const std::string& path)> write) {
+  check_has_shares("CheckpointManager",
+                   !strategy.has_parameter_servers() && strategy.elastic_world() == nullptr);
   FileContents path;
   try {
     if (due(updates)) {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -512,6 +514,76 @@ TEST_CASE("parameter servers: callbacks that save shares are refused when traini
     for (const std::string& failure : job.failures)
       CHECK(contains(failure, is_backup ? "BackupAndRestore: .sharded with parameter servers"
                                         : "ModelCheckpoint: .sharded with parameter servers"));
+  }
+}
+
+TEST_CASE("parameter servers: CheckpointManager refuses .sharded, on each worker") {
+  const TemporaryFolder folder;
+  Job job(2, 1, ls::SGD{});
+  job.run([&](auto& model, int) {
+    model.fit(data(), {.epochs = 1, .verbose = 0});
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager manager(checkpoint, {.directory = folder.path(), .sharded = true});
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { manager.save(); }),
+                   "CheckpointManager: .sharded with parameter servers"));
+  });
+  all_went_well(job);
+}
+
+TEST_CASE("parameter servers: the chief goes on from a sharded backup, which it reads alone") {
+  const TemporaryFolder folder;
+  {
+    ls::MirroredStrategy threads({.replicas = 2});
+    TinyModel<ls::MirroredStrategy> model(threads, {.seed = 10}, loss(), ls::SGD{}, {});
+    model.fit(data(), {.epochs = 2, .verbose = 0},
+              ls::BackupAndRestore{
+                  .backup_dir = folder.path(), .delete_checkpoint = false, .sharded = true});
+  }
+  REQUIRE(std::filesystem::exists(folder.path("training_state.ckpt/manifest.json")));
+  Job job(2, 2, ls::SGD{});
+  job.options.max_staleness = 0;
+  std::atomic<int> first_epoch{-1};
+  job.run([&](auto& model, int rank) {
+    ls::LambdaCallback begin;
+    begin.on_epoch_begin = [&](ls::Training&, int epoch) {
+      if (rank == 0 && first_epoch < 0) first_epoch = epoch;
+    };
+    model.fit(data(), {.epochs = 3, .verbose = 0}, begin,
+              ls::BackupAndRestore{.backup_dir = folder.path(), .delete_checkpoint = false});
+  });
+  all_went_well(job);
+  CHECK(first_epoch == 2);
+}
+
+TEST_CASE("parameter servers: all end with the sentence of a chief that cannot begin the fit") {
+  for (const bool is_damaged : {false, true}) {
+    CAPTURE(is_damaged);
+    const TemporaryFolder folder;
+    const std::string shards = folder.path("training_state.ckpt");
+    std::filesystem::create_directory(shards);
+    std::ofstream(shards + "/manifest.json") << "{\"format\": \"none\"}";
+    Job job(3, 2, ls::SGD{});
+    job.options.startup_timeout = 500s;  // none waits for that
+    std::atomic<int> steps{0};
+    job.run([&](auto& model, int rank) {
+      ls::LambdaCallback callback{
+          .on_train_batch_begin = [&](ls::Training&, std::int64_t) { ++steps; }};
+      callback.on_train_begin = [&](ls::Training&) {
+        if (!is_damaged && rank == 0) throw ls::ConfigurationError("the chief's option is wrong");
+      };
+      std::optional<ls::BackupAndRestore> backup;
+      if (is_damaged) backup.emplace(ls::BackupAndRestore{.backup_dir = folder.path()});
+      model.fit(data(), {.epochs = 1, .verbose = 0}, callback, backup);
+    });
+    CHECK(steps == 0);
+    const std::string sentence =
+        is_damaged ? "it is no manifest of a sharded state" : "the chief's option is wrong";
+    for (const std::string& failure : job.failures) CHECK(contains(failure, sentence));
+    for (std::size_t rank = 1; rank < job.failures.size(); ++rank)
+      CHECK(contains(job.failures[rank], "refuses worker " + std::to_string(rank) +
+                                             ": the chief cannot begin the fit: "));
+    for (const std::string& end : job.ends)
+      CHECK(contains(end, "the chief cannot begin the fit: "));
   }
 }
 

@@ -350,6 +350,16 @@ class ParameterClient {
       link->connection.reset();
     }
   }
+  /// Of the chief: an error has ended the fit before begin(). The servers refuse those who wait. One
+  /// that is not there within 10 s does not hear of it.
+  void cannot_begin(std::string_view why) noexcept {
+    const auto until = Clock::now() + std::min<Clock::duration>(options_.startup_timeout,
+                                                                std::chrono::seconds(10));
+    for (const auto& link : links_) {
+      const std::lock_guard use(link->in_use);
+      while (!tells(*link, why, until) && Clock::now() < until) ::poll(nullptr, 0, 100);
+    }
+  }
   /// This worker will begin no other fit.
   void say_goodbye() noexcept {
     bool leaves_nothing = false;
@@ -377,6 +387,22 @@ class ParameterClient {
   // Whether the server wants the chief's state.
   static bool gives(PsVerdict verdict) {
     return verdict == PsVerdict::give_state || verdict == PsVerdict::give_anew;
+  }
+
+  /// Whether that is done with, or of no use; false: to be tried again.
+  static bool tells(PsLink& link, std::string_view why, Clock::time_point until) noexcept {
+    try {
+      if (!link.connection) link.connect(until);
+      link.connection->send(PsMessage::cannot, why.substr(0, ps_longest_failure));
+      PsConnection::expect(link.reply("begin of fit", until), 0);
+      return true;
+    } catch (const ConnectionLost&) {
+      link.connection.reset();
+      return false;
+    } catch (...) {  // the others wait for a chief that does not come
+      link.connection.reset();
+      return true;
+    }
   }
 
   // They work at the same time; one that was away is asked once more, after the others.

@@ -81,7 +81,10 @@ enum class PsMessage : std::uint32_t {
   refusal,  ///< a text: why; trying again does not help
   settle,   ///< after the end of a fit: PsSettling
   ended,    ///< of the chief: no fit comes; the reply's number is 1 when the backup says so
+  cannot,   ///< of the chief, before `begin`: a text: why it does not come to that
 };
+
+inline constexpr std::size_t ps_longest_failure = 1 << 15;  ///< bytes of PsMessage::cannot
 
 /// What the server tells a worker that begins a fit.
 enum class PsVerdict : std::uint64_t {

@@ -246,6 +246,7 @@ class ServedVariables final : public RemoteVariables<T> {
   [[nodiscard]] bool are_here() const noexcept override { return servers_.is_current; }
 
   void serve() override {
+    has_begun_ = false;
     if (!servers_.is_server()) return;
     PreemptionSignals signals;
     TrainerShard<T> shard(trainer_, servers_, signals);
@@ -276,6 +277,7 @@ class ServedVariables final : public RemoteVariables<T> {
         ++servers_.fits, concat({trainer_.signature_and_policy(), std::string_view("\0", 1),
                                  rank.fit.plan.signature}));
     servers_.is_in_fit = !begun.is_over;
+    has_begun_ = true;
     if (begun.gives_state) {
       std::vector<std::byte> place;
       encode_place(rank.at, place);
@@ -347,10 +349,22 @@ class ServedVariables final : public RemoteVariables<T> {
     return std::make_unique<ParameterServerUpdater<T>>(parts, servers_);
   }
 
-  /// An exception has ended the fit of this worker, and the others go on without it.
+  /// An exception has ended the fit of this worker, and the others go on without it; but before the
+  /// chief has begun the fit they cannot, and where starting it again does not help, they end, too.
   void abandon() noexcept override {
     servers_.is_in_fit = false;
-    if (!servers_.is_server()) servers_.client().hang_up();
+    if (servers_.is_server()) return;
+    if (!has_begun_ && trainer_.strategy().is_chief()) {
+      try {
+        throw;
+      } catch (const ConfigurationError& error) {
+        servers_.client().cannot_begin(error.what());
+      } catch (const DataError& error) {
+        servers_.client().cannot_begin(error.what());
+      } catch (...) {
+      }
+    }
+    servers_.client().hang_up();
   }
 
  private:
@@ -382,6 +396,7 @@ class ServedVariables final : public RemoteVariables<T> {
   ParameterServers& servers_;
   TrainingPosition next_{};
   bool was_served_ = false;
+  bool has_begun_ = false;  // this fit, with the servers
 };
 
 }}}  // namespace lockstep::detail

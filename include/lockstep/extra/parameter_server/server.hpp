@@ -52,7 +52,8 @@ class ParameterServer {
 
   /// Returns when all workers have said goodbye; or the chief has, and no other one has been
   /// connected for `timeout`. Throws CollectiveError when no worker has been connected for
-  /// `startup_timeout`, Preempted when the process was told to stop, after a last backup, and what
+  /// `startup_timeout`, ConfigurationError when all have gone because the chief cannot begin the
+  /// fit, Preempted when the process was told to stop, after a last backup, and what
   /// the keeper throws.
   void serve() {
     fits_.restore(backup_);
@@ -293,6 +294,11 @@ class ParameterServer {
       place_.say("the chief has finished, and no other worker is there: it ends");
       return true;
     }
+    // (A program that goes on nevertheless calls again at once. Workers call server 0 first.)
+    const auto has_come = [](const PsMember& member) { return member.process != 0; };
+    if (!fits_.failure().empty() && alone > std::chrono::seconds(2) &&
+        (place_.index != 0 || std::ranges::all_of(members_.list, has_come)))
+      throw ConfigurationError(place_.name() + fits_.failure());
     if (alone > options_.startup_timeout)
       throw CollectiveError({.operation = "serving parameters",
                              .seconds = std::chrono::duration<double>(alone).count(),

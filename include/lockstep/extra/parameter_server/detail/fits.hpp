@@ -59,6 +59,7 @@ class PsFits {
                          : head.kind == PsMessage::step   ? &PsFits::step
                          : head.kind == PsMessage::finish ? &PsFits::finish
                          : head.kind == PsMessage::settle ? &PsFits::settle
+                         : head.kind == PsMessage::cannot ? &PsFits::cannot_begin
                                                           : nullptr;
     if (answers != nullptr) (this->*answers)(connection, member, head);
     return answers != nullptr;
@@ -115,6 +116,8 @@ class PsFits {
   }
   /// The next backup says that the training has ended.
   void end() noexcept { progress_.has_ended = backup_is_due_ = true; }
+  /// Why the chief cannot begin the next fit; empty: it may come.
+  [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
   /// Whether the backup says so, of a training that was there before.
   [[nodiscard]] bool begins_anew() const noexcept { return begins_anew_; }
 
@@ -136,6 +139,7 @@ class PsFits {
     end_round_if_complete();
     members_.changed.notify_all();
     if (is_chief) {
+      failure_.clear();
       if (is_restored_ && head.number != 0) forget();
       is_restored_ = false;
     }
@@ -157,13 +161,21 @@ class PsFits {
     if (is_chief && fit == progress_.fit && !has_state_) {
       verdict = begins_anew_ ? PsVerdict::give_anew : PsVerdict::give_state;
     } else {
+      bool has_failed = false;
       members_.wait(lock, connection, member, [&] {
+        has_failed = !failure_.empty() && !(progress_.fit >= fit && has_state_);
+        if (has_failed) return true;
         const auto has_sent = [](const PsMember& each) { return each.has_sent; };
         if (progress_.fit > fit) return has_state_;
         // A round that is under way is one of those that have come before.
         return progress_.fit == fit && has_state_ &&
                (!members_.all_have_come() || std::ranges::none_of(members_.list, has_sent));
       });
+      if (has_failed) {
+        const std::string why = failure_;
+        lock.unlock();
+        refuse_worker(connection, why, ExitCode::usage);
+      }
       if (progress_.fit > fit) verdict = PsVerdict::is_over;
     }
     if (verdict != PsVerdict::is_over) {
@@ -178,6 +190,17 @@ class PsFits {
     const std::vector<std::byte> place = own.empty() ? progress_.begin : own;
     lock.unlock();
     connection.send(PsMessage::reply, {pack_numbers(static_cast<std::uint64_t>(verdict)), place});
+  }
+  void cannot_begin(PsConnection& connection, PsMember& member, const PsConnection::Head& head) {
+    const std::string why = connection.receive_text(head, ps_longest_failure);
+    {
+      const Lock lock(members_.mutex);
+      if (members_.rank_of(member) != 0)
+        throw ConnectionLost(breaks_protocol("it says what the chief alone can say"));
+      failure_ = concat({"the chief cannot begin the fit: ", printable(why, 2000)});
+      members_.changed.notify_all();
+    }
+    connection.send(PsMessage::reply, "");
   }
   void put(PsConnection& connection, PsMember& member, const PsConnection::Head& head) {
     const std::size_t bytes = keeper_.state_bytes();
@@ -376,6 +399,7 @@ class PsFits {
   const ParameterServerOptions& options_;
   PsProgress progress_;
   std::string given_;          // to the fit of its first worker
+  std::string failure_;        // why the chief cannot begin the next one; empty: it may come
   bool has_state_ = false;     // whether the keeper has the state of the fit
   bool is_restored_ = false;   // that state is the backup's, and the chief has not gone on with it
   std::uint64_t settled_ = 0;  // the last fit after which the chief has settled
