@@ -2,16 +2,13 @@
 // part in a fit.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,7 +19,6 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/extra/parameter_server/served_fit.hpp"
 #include "lockstep/losses/crossentropies.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -310,7 +306,7 @@ TEST_CASE("fit: the order of what ranks exchange, for each feature") {
                    ended,
        .optimizer = momentum,
        .compile = {.seed = 1, .synchronization = ls::DiLoCo{.steps = 1}},
-       .backup = ls::BackupAndRestore{.save_freq = 1}},
+       .backup = ls::BackupAndRestore{.backup_dir = {}, .save_freq = 1}},
       {.name = "sharded updates",
        .expected = spread + "GRADIENTS broadcast*2 GRADIENTS broadcast*2 gather*2 broadcast*2 " +
                    closed + ended,
@@ -328,14 +324,14 @@ TEST_CASE("fit: the order of what ranks exchange, for each feature") {
                    closed + ended,
        .optimizer = momentum,
        .shares_updates = true,
-       .backup = ls::BackupAndRestore{.save_freq = 2, .sharded = true}},
+       .backup = ls::BackupAndRestore{.backup_dir = {}, .save_freq = 2, .sharded = true}},
       {.name = "sharded updates with accumulation",
        .expected = spread_windowed + "sum*3 gather*2 broadcast*2 " + closed + ended,
        .optimizer = momentum_windows,
        .shares_updates = true},
       {.name = "a backup in each step",
        .expected = begun + "GRADIENTS gather GRADIENTS gather*3 " + closed + ended,
-       .backup = ls::BackupAndRestore{.save_freq = 1}},
+       .backup = ls::BackupAndRestore{.backup_dir = {}, .save_freq = 1}},
       {.name = "a stop after the first of two epochs",
        .expected = begun + "GRADIENTS*2 gather*2 " + closed + ended,
        .fit = {.epochs = 2},
@@ -369,13 +365,13 @@ TEST_CASE("fit: the order of what ranks exchange, for each feature") {
            spread + "GRADIENTS broadcast*2 gather broadcast*2 | preemption: gather*5 " + left,
        .optimizer = momentum,
        .shares_updates = true,
-       .backup = ls::BackupAndRestore{.sharded = true},
+       .backup = ls::BackupAndRestore{.backup_dir = {}, .sharded = true},
        .event = Event::preemption},
       {.name = "preemption with sharded updates and accumulation, saved by shares",
        .expected = spread_windowed + "sum gather broadcast*2 | preemption: gather*5 " + left,
        .optimizer = momentum_windows,
        .shares_updates = true,
-       .backup = ls::BackupAndRestore{.sharded = true},
+       .backup = ls::BackupAndRestore{.backup_dir = {}, .sharded = true},
        .event = Event::preemption},
       {.name = "elastic, and nobody comes",
        .expected = begun + "GRADIENTS*2 gather*2 " + closed + ended,
@@ -420,14 +416,16 @@ TEST_CASE("fit: the order of what ranks exchange, for each feature") {
        .event = Event::loss},
       {.name = "rejoin",
        .expected = begun + "GRADIENTS*2 LOST " + again + "GRADIENTS gather*2 " + closed + ended,
-       .backup = ls::BackupAndRestore{.on_peer_loss = ls::OnPeerLoss::rejoin},
+       .backup = ls::BackupAndRestore{.backup_dir = {}, .on_peer_loss = ls::OnPeerLoss::rejoin},
        .event = Event::loss},
       {.name = "rejoin with sharded updates",
        .expected = spread + "GRADIENTS broadcast*2 gather broadcast*2 GRADIENTS LOST " + again +
                    "GRADIENTS broadcast*2 gather broadcast*2 gather*2 " + closed + ended,
        .optimizer = momentum,
        .shares_updates = true,
-       .backup = ls::BackupAndRestore{.save_freq = 1, .on_peer_loss = ls::OnPeerLoss::rejoin},
+       .backup =
+           ls::BackupAndRestore{
+               .backup_dir = {}, .save_freq = 1, .on_peer_loss = ls::OnPeerLoss::rejoin},
        .event = Event::loss},
       {.name = "rejoin with accumulation",
        .expected = windowed +
@@ -436,92 +434,15 @@ TEST_CASE("fit: the order of what ranks exchange, for each feature") {
                    closed + "| epoch_begin: sum GRADIENTS gather*3 " + closed + ended,
        .optimizer = {.learning_rate = 0.1, .gradient_accumulation_steps = 2},
        .fit = {.epochs = 2},
-       .backup = ls::BackupAndRestore{.save_freq = 1, .on_peer_loss = ls::OnPeerLoss::rejoin},
+       .backup =
+           ls::BackupAndRestore{
+               .backup_dir = {}, .save_freq = 1, .on_peer_loss = ls::OnPeerLoss::rejoin},
        .event = Event::loss},
   };
   for (const Case& with : cases) {
     CAPTURE(with.name);
     CHECK(order(with) == with.expected);
   }
-}
-
-namespace {
-
-/// Two servers, which write down what is asked of them.
-struct RecordedServers final : ls::ParameterServers {
-  RecordedServers()
-      : ParameterServers({.workers = 1, .servers = {"a:1", "b:1"}, .in_rounds = true}) {}
-
-  ls::detail::PsBegun begin(std::uint64_t, std::string_view) override {
-    calls += "begin ";
-    return {.gives_state = true};
-  }
-  void put(std::size_t, std::span<const std::byte>, std::span<const std::byte>) override {
-    calls += "put ";
-  }
-  void pull(std::size_t, std::span<std::byte>) override { calls += "pull "; }
-  void step(double, bool, std::span<const std::byte>, std::span<const double> status,
-            std::span<const ls::detail::PsExchange> exchanges) override {
-    calls += "step ";
-    for (const ls::detail::PsExchange& exchange : exchanges)
-      std::ranges::copy(status, exchange.status.begin());
-  }
-  void finish() override { calls += "finish "; }
-  bool settle(std::size_t, bool, std::span<const std::byte>, std::span<std::byte>) override {
-    calls += "settle ";
-    return false;
-  }
-  void abandon() noexcept override { calls += "abandon "; }
-  void say_goodbye() noexcept override {}
-  void serve(ls::detail::ShardKeeper&) override {}
-
-  std::string calls;
-};
-
-struct ServedDevice : ls::OneDeviceStrategy {
-  RecordedServers servers;
-  [[nodiscard]] bool has_parameter_servers() const { return true; }
-  template <class T>
-  std::unique_ptr<ls::detail::RemoteVariables<T>> remote_variables(
-      ls::detail::Trainer<T>& trainer) {
-    return std::make_unique<ls::detail::ServedVariables<T>>(trainer, servers);
-  }
-};
-
-/// What a worker asks of two servers in a fit of an epoch of two steps, with the hooks between.
-std::string served_order(bool saves, bool is_preempted) {
-  ServedDevice strategy;
-  auto model = ls::compile<TinyNet>(
-      strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true}, momentum);
-  std::string& calls = strategy.servers.calls;
-  ls::LambdaCallback hooks;
-  hooks.on_train_begin = [&] { calls += "| train_begin: "; };
-  hooks.on_epoch_begin = [&] { calls += "| epoch_begin: "; };
-  hooks.on_epoch_end = [&] { calls += "| epoch_end: "; };
-  hooks.on_preemption = [&] { calls += "| preemption: "; };
-  hooks.on_train_end = [&] { calls += "| train_end: "; };
-  if (saves) hooks.on_epoch_complete = [](ls::Training& training, int) { (void)training.state(); };
-  if (is_preempted)
-    hooks.on_train_batch_begin = [](ls::Training& training, std::int64_t) {
-      training.request_preemption(ls::ExitCode::terminated);
-    };
-  try {
-    model.fit(RowDataset(TinyData(20), 10), {.verbose = 0}, hooks);
-  } catch (const ls::Preempted&) {
-    calls += "| Preempted ";
-  }
-  return counted(calls);
-}
-
-}  // namespace
-
-TEST_CASE("fit: the order of what a worker asks of parameter servers") {
-  const std::string put = "| train_begin: begin put*2 | epoch_begin: ";
-  CHECK(served_order(false, false) ==
-        put + "step*2 | epoch_end: finish pull*2 | train_end: settle*2 ");
-  CHECK(served_order(true, false) ==
-        put + "step*2 | epoch_end: pull*2 finish pull*2 | train_end: settle*2 ");
-  CHECK(served_order(false, true) == put + "step | preemption: abandon | Preempted ");
 }
 
 TEST_CASE("fit: parts are there where something asks for them, in one order") {

@@ -788,16 +788,6 @@ template <class In, class QueryBranch, class ValueBranch, class... KeyBranch, cl
 void onnx_look(OnnxGraph& graph, const Attend& attend) {
   const OnnxGraph::Value input = graph.value();
   const std::string mask = graph.mask();
-  write_layer<In, QueryBranch>(graph);
-  graph.to_sequences(OutputShape<QueryBranch, In>::Type::extents);
-  const OnnxGraph::Value queries = graph.value();
-  const std::string query_mask = graph.mask();
-  graph.set_value(input);
-  graph.set_mask(mask);
-  write_layer<In, ValueBranch>(graph);
-  graph.to_sequences(OutputShape<ValueBranch, In>::Type::extents);
-  const OnnxGraph::Value values = graph.value();
-  const std::string value_mask = graph.mask();
   const auto written = [&]<class Branch>(std::type_identity<Branch>) {
     graph.set_value(input);
     graph.set_mask(mask);
@@ -805,6 +795,10 @@ void onnx_look(OnnxGraph& graph, const Attend& attend) {
     graph.to_sequences(OutputShape<Branch, In>::Type::extents);
     return graph.value();
   };
+  const OnnxGraph::Value queries = written(std::type_identity<QueryBranch>{});
+  const std::string query_mask = graph.mask();
+  const OnnxGraph::Value values = written(std::type_identity<ValueBranch>{});
+  const std::string value_mask = graph.mask();
   const std::array<OnnxGraph::Value, sizeof...(KeyBranch)> keys{
       written(std::type_identity<KeyBranch>{})...};
   if constexpr (sizeof...(KeyBranch) == 0)
