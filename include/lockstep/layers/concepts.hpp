@@ -91,8 +91,8 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 /// 12. `L::template flop<In>`: a Flop, for `budget`, which names a layer that has none and has a
 ///     variable of two dimensions or more.
 /// A layer may also satisfy InPlaceLayer, AnnouncingLayer, SummingLayer, OutputIgnoringLayer and
-/// FusibleLayer, which save time, SequenceLayer, if it knows of positions, and ContainerLayer, if it
-/// holds other layers.
+/// FusibleLayer, which save time, SequenceLayer, if it knows of positions, and ContainerLayer, if
+/// it holds other layers.
 ///
 /// Minimal model:
 /// @code

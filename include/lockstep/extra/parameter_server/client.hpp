@@ -350,8 +350,8 @@ class ParameterClient {
       link->connection.reset();
     }
   }
-  /// Of the chief: an error has ended the fit before begin(). The servers refuse those who wait. One
-  /// that is not there within 10 s does not hear of it.
+  /// Of the chief: an error has ended the fit before begin(). The servers refuse those who wait. A
+  /// server that is not there within 10 s does not hear of it.
   void cannot_begin(std::string_view why) noexcept {
     const auto until = Clock::now() + std::min<Clock::duration>(options_.startup_timeout,
                                                                 std::chrono::seconds(10));
