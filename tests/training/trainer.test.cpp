@@ -148,12 +148,16 @@ TEST_CASE("compile: rounds go neither with sharded updates nor with accumulated 
   ls::detail::UpdateRules accumulates{};
   accumulates.accumulation_steps = 2;
   const ls::Synchronization rounds = ls::LocalSGD{.steps = 4}, each_step{};
-  CHECK(&checked(rounds, alone, false) == &rounds);
-  CHECK(&checked(each_step, accumulates, true) == &each_step);
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)checked(rounds, alone, true); }),
-                 "with sharded_updates"));
+  CHECK(&checked(rounds, alone, false, false) == &rounds);
+  CHECK(&checked(each_step, accumulates, true, false) == &each_step);
   CHECK(contains(
-      message_of<ls::ConfigurationError>([&] { (void)checked(rounds, accumulates, false); }),
+      message_of<ls::ConfigurationError>([&] { (void)checked(rounds, alone, true, false); }),
+      "with sharded_updates"));
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { (void)checked(rounds, alone, false, true); }),
+      "with MixedFloat16"));
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { (void)checked(rounds, accumulates, false, false); }),
       "gradient_accumulation_steps=2"));
 }
 
