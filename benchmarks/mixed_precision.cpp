@@ -1,14 +1,17 @@
 // Whether MixedBFloat16 trains as float does: the final losses of the small GPT on the characters
-// of a text, and of ResNet-20 on CIFAR-10, over several seeds, as Markdown tables. One thread.
+// of a text, and of ResNet-20 on CIFAR-10, over several seeds, as Markdown tables; and what the model
+// of float predicts for what is held back with fewer bits. One thread.
 //
 // benchmark_mixed_precision TEXT_FILE|- CIFAR_FOLDER|- [seeds (default: 5)]
 //
 // What is "-", or is not there, is left out, which stderr says; with neither, the program ends with
 // 77. "loss" is the mean of the last 50 steps of 300 (GPT) and 200 (ResNet-20), "val_loss" that of
 // what is held back. Both are said to hold where the mean of bfloat16 lies between the lowest and
-// the highest of float. Else the program ends with 1.
+// the highest of float; predictions where loss and accuracy are within 0.5 % of float's. Else the
+// program ends with 1.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +20,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +35,8 @@
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/schedules.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/int8_weights.hpp"
+#include "lockstep/saving/predictor.hpp"
 #include "lockstep/training/history.hpp"
 
 namespace {
@@ -39,20 +45,56 @@ namespace ls = lockstep;
 
 constexpr int steps_of_mean = 50;
 
+struct Arrays {
+  ls::Tensor<float> x, y;
+};
+/// Of what is held back: the mean loss, and the share of largest logits at the right place.
+struct Score {
+  double loss = 0, accuracy = 0;
+};
 struct Losses {
   std::vector<double> loss, val_loss;
+  std::vector<Score> of_float, of_bfloat16, of_int8;  ///< what the model of float predicts
 };
 
+template <class Predictor>
+Score score(const Predictor& predictor, const Arrays& held_back) {
+  const std::span<const float> labels = held_back.y.values();
+  std::vector<float> all(held_back.y.rows() * Predictor::output_size);
+  predictor.predict(held_back.x.values(), all);
+  const std::size_t classes = all.size() / labels.size();
+  Score sum;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto logits = std::span(all).subspan(i * classes, classes);
+    const auto largest = std::ranges::max_element(logits);
+    const auto label = static_cast<std::size_t>(labels[i]);
+    double exponentials = 0;
+    for (const float logit : logits)
+      exponentials += std::exp(static_cast<double>(logit - *largest));
+    sum.loss += std::log(exponentials) + static_cast<double>(*largest - logits[label]);
+    sum.accuracy += static_cast<std::size_t>(largest - logits.begin()) == label;
+  }
+  const auto count = static_cast<double>(labels.size());
+  return {sum.loss / count, sum.accuracy / count};
+}
+
 /// Trains for `epochs` of steps_of_mean steps.
-template <class Net, class... Policy, class Data, class HeldBack, class Optimizer>
+template <class Net, class... Policy, class Data, class Optimizer>
 void train(Losses& losses, std::uint64_t seed, int epochs, const Data& data,
-           const HeldBack& held_back, const Optimizer& optimizer) {
+           const Arrays& held_back, const Optimizer& optimizer) {
   auto model = ls::compile<Net, Policy...>(
       {.seed = seed}, ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer);
   const ls::History history =
       model.fit(data, {.epochs = epochs, .verbose = 0, .steps_per_epoch = steps_of_mean});
   losses.loss.push_back(history["loss"].back());
-  losses.val_loss.push_back(model.evaluate(held_back, {.verbose = 0}).at("loss"));
+  losses.val_loss.push_back(
+      model.evaluate(ls::from_tensor_slices(held_back.x, held_back.y).batch(100), {.verbose = 0})
+          .at("loss"));
+  if constexpr (sizeof...(Policy) == 0) {
+    losses.of_float.push_back(score(ls::Predictor<Net>(model), held_back));
+    losses.of_bfloat16.push_back(score(ls::Predictor<Net, ls::MixedBFloat16>(model), held_back));
+    losses.of_int8.push_back(score(ls::Predictor<Net, ls::Int8Weights>(model), held_back));
+  }
 }
 
 /// Characters as numbers, and pieces of them: each a sample whose target is one character later.
@@ -76,7 +118,7 @@ class Text {
   }
 
   /// `count` pieces from anywhere in the first nine tenths, or in the rest.
-  [[nodiscard]] auto pieces(std::size_t count, bool is_held_back, std::uint64_t seed) const {
+  [[nodiscard]] Arrays pieces(std::size_t count, bool is_held_back, std::uint64_t seed) const {
     const std::size_t border = bytes_.size() * 9 / 10;
     const std::size_t first = is_held_back ? border : 0,
                       last = (is_held_back ? bytes_.size() : border) - piece - 1;
@@ -90,8 +132,7 @@ class Text {
         y[i * piece + t] = static_cast<float>(bytes_[place + t + 1]);
       }
     }
-    return ls::from_tensor_slices(ls::Tensor<float>(std::move(x), {count, piece}),
-                                  ls::Tensor<float>(std::move(y), {count, piece}));
+    return {{std::move(x), {count, piece}}, {std::move(y), {count, piece}}};
   }
 
  private:
@@ -102,8 +143,9 @@ class Text {
 void train_gpt(const Text& text, std::uint64_t seed, Losses& in_float, Losses& in_bfloat16) {
   using Gpt = benchmarks::CharGpt;
   constexpr int epochs = 6;
-  const auto data = text.pieces(epochs * steps_of_mean * Gpt::batch, false, seed).batch(Gpt::batch);
-  const auto held_back = text.pieces(1'000, true, 0).batch(100);
+  const Arrays learned = text.pieces(epochs * steps_of_mean * Gpt::batch, false, seed);
+  const auto data = ls::from_tensor_slices(learned.x, learned.y).batch(Gpt::batch);
+  const Arrays held_back = text.pieces(1'000, true, 0);
   ls::AdamW optimizer = Gpt::optimizer();
   optimizer.learning_rate = 1e-3;
   train<Gpt::Net>(in_float, seed, epochs, data, held_back, optimizer);
@@ -126,8 +168,13 @@ void train_resnet(const ls::ImageDataset& cifar, std::uint64_t seed, Losses& in_
                         .map(ls::RandomFlip{.image = image})
                         .repeat()
                         .batch(ResNet::batch);
-  const auto held_back =
-      ls::from_tensor_slices(cifar.test.images, cifar.test.labels).map(normalize).batch(100);
+  const auto& [images, labels] = cifar.test;
+  struct {
+    std::vector<float> x, y;
+  } all{{images.values().begin(), images.values().end()},
+        {labels.values().begin(), labels.values().end()}};
+  normalize(all);
+  const Arrays held_back{{std::move(all.x), images.shape()}, {std::move(all.y), labels.shape()}};
   const ls::SGD optimizer{.learning_rate = ls::CosineDecay{.initial_learning_rate = 0.05,
                                                            .decay_steps = epochs * steps_of_mean},
                           .momentum = 0.9};
@@ -171,8 +218,32 @@ bool compare(const char* name, std::uint64_t seeds, const Train& train_both) {
              val_loss = holds(in_float.val_loss, in_bfloat16.val_loss);
   std::printf("\n| bfloat16's mean within float's spread | | %s | | %s |\n", loss ? "yes" : "NO",
               val_loss ? "yes" : "NO");
+
+  const auto of_all = [](const std::vector<Score>& scores) {
+    Score sum;
+    for (const Score& one : scores) {
+      sum.loss += one.loss / static_cast<double>(scores.size());
+      sum.accuracy += one.accuracy / static_cast<double>(scores.size());
+    }
+    return sum;
+  };
+  std::printf("\n| %s, predictions | val_loss | accuracy | within 0.5 %% |\n|---|---|---|---|\n",
+              name);
+  const Score of_float = of_all(in_float.of_float);
+  bool predictions = true;
+  const auto row = [&](const char* numbers, const std::vector<Score>& scores) {
+    const Score mine = of_all(scores);
+    const bool is_near = std::abs(mine.loss - of_float.loss) <= 0.005 * of_float.loss &&
+                         std::abs(mine.accuracy - of_float.accuracy) <= 0.005;
+    predictions &= is_near;
+    std::printf("| %s | %.5f | %.4f | %s |\n", numbers, mine.loss, mine.accuracy,
+                is_near ? "yes" : "NO");
+  };
+  row("float", in_float.of_float);
+  row("MixedBFloat16", in_float.of_bfloat16);
+  row("Int8Weights", in_float.of_int8);
   std::fflush(stdout);
-  return loss && val_loss;
+  return loss && val_loss && predictions;
 }
 
 bool is_there(const char* data, const char* what) {
