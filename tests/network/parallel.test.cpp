@@ -48,6 +48,8 @@ using Cosine = ls::Dot<ls::DotOptions{.normalize = true}>;
 template <class Merge>
 using Pair = ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>,
                             ls::Parallel<Merge, ls::Dense<3>, ls::Identity>, ls::Dense<2>>;
+template <class Branches>
+using Between = ls::Sequential<ls::Input<5>, ls::Dense<16, ls::Tanh>, Branches, ls::Dense<1>>;
 // Images: blocks of channels, pixel by pixel.
 using Images = ls::Sequential<ls::Input<2, 2, 3>,
                               ls::Parallel<ls::Concatenate, ls::Activation<ls::Tanh>, ls::Identity>,
@@ -98,6 +100,15 @@ using ResidualNet = ls::Sequential<
     typename L::Activate, ls::Flatten, ls::Dense<2>>;
 
 }  // namespace
+
+TEST_CASE("Parallel: gradients equal finite differences, wherever what computes stands") {
+  using F = ls::Sequential<ls::Dense<32, ls::Tanh>, ls::Dense<16>>;
+  check_gradients<Between<ls::Parallel<ls::Add, ls::Identity, F>>>(7);
+  check_gradients<Between<ls::Parallel<ls::Add, F, ls::Identity>>>(7);
+  check_gradients<Between<ls::Parallel<ls::Add, F, ls::Identity, ls::Identity>>>(7);
+  // An input that is wider than all that its branch has.
+  check_gradients<Between<ls::Parallel<ls::Concatenate, ls::Dense<1>, ls::Identity>>>(7);
+}
 
 TEST_CASE("Parallel: gradients equal finite differences, for each merge") {
   for (const std::size_t samples : {1U, 7U, 17U}) {

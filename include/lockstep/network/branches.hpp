@@ -96,16 +96,13 @@ struct MergeCalls {
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements + branches.front().place.output.stride(samples);
 }
-/// Whether a gradient of the input needs a place besides the container's: it is added, or not
-/// wanted.
+/// Whether a gradient of the input needs a place besides the container's: it is added to that of a
+/// branch behind, or not wanted. (A branch that computes nothing adds the gradient of its output.)
 [[nodiscard]] constexpr bool has_more_dx(std::span<const Branch> branches) {
-  std::size_t computing = 0;
-  bool throws = false;
-  for (const Branch& branch : branches) {
-    computing += branch.computes ? 1 : 0;
-    throws |= branch.computes && branch.place.throws_gradient;
-  }
-  return computing > 1 || throws;
+  for (const Branch& branch : branches)
+    if (branch.computes && (&branch != &branches.back() || branch.place.throws_gradient))
+      return true;
+  return false;
 }
 /// Where unpacked outputs begin in the temporary memory in backward, and where the branches' does.
 [[nodiscard]] constexpr std::size_t first_unpacked_output(std::span<const Branch> branches,
