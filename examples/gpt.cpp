@@ -1,5 +1,6 @@
 // Trains a GPT on the characters of a text, and lets it write: nanoGPT's model and its settings for
-// a CPU. `gpt --help` lists the options.
+// a CPU, whose tokens are characters (llama.cpp has a BytePairEncoding: `--tokenizer`). `gpt --help`
+// lists the options.
 #include <lockstep/lockstep.hpp>
 #include <lockstep/saving/generator.hpp>
 

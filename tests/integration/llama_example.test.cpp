@@ -11,6 +11,7 @@
 
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/extra/text/byte_pair_encoding.hpp"
 #include "support/example_runs.hpp"
 #include "support/messages.hpp"
 #include "support/temporary_folder.hpp"
@@ -65,6 +66,13 @@ TEST_CASE("llama: writes from transformers' file; what is missing is said") {
       run({"--model-in", file, "--prompt", "1 3 2", "--temperature", "0", "--generate", "5"});
   CHECK(written.exit_code == 0);
   CHECK(contains(written.output, "2 2 2 2 2 \nfinal: tokens=5 per_second="));
+  const auto tokenizer = ls::BytePairEncoding::train({"a text"}, {});
+  tokenizer.save(folder.path("tokenizer.json"));
+  const std::uint32_t id = 2;
+  const std::string word = tokenizer.decode({&id, 1});
+  const auto text = run({"--model-in", file, "--tokenizer", folder.path("tokenizer.json"),
+                         "--prompt", word, "--temperature", "0", "--generate", "3"});
+  CHECK(contains(text.output, word + word + word + "\nfinal: tokens=3 per_second="));
   CHECK(contains(run({"--model-in", file, "--prompt", ""}).output, "the prompt has no tokens"));
   CHECK(contains(run({"--model-in", file, "--prompt", "32000"}).output, "not in the vocabulary"));
   CHECK(run({"--model-in", folder.path("none.safetensors"), "--prompt", "1"}).exit_code != 0);

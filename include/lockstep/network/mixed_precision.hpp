@@ -54,8 +54,8 @@ consteval Precision precision_of(std::string_view name) {
       "discretization", "category_encoding"};
   // They look numbers up or normalise, with variables of float, as those of Keras do.
   constexpr std::string_view output[] = {
-      "embedding",         "position_embedding",  "normalization",       "layer_normalization",
-      "rms_normalization", "group_normalization", "batch_normalization", "unit_normalization"};
+      "embedding",         "position_embedding",  "normalization",      "layer_normalization",
+      "rms_normalization", "group_normalization", "batch_normalization"};
   // Their kernels are read by kernels::multiply alone, which rounds as it packs; it adds biases as
   // they are.
   constexpr std::string_view products[] = {"dense", "multi_head_attention"};

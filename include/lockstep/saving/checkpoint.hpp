@@ -58,7 +58,8 @@ class Checkpoint {
  public:
   explicit Checkpoint(Model& model, Objects&... objects) : model_(model), objects_(objects...) {}
 
-  /// Writes one file, on the chief alone. Throws Error naming the path.
+  /// Writes one file, on the chief alone. With `{.sharded = true}` as a second argument, a folder,
+  /// in which each worker writes its share (see Model::save). Throws Error naming the path.
   /// Use: `checkpoint.save("run.lockstep")`.
   void save(const std::string& path) const {
     const detail::AllSlots all_slots(Files::trainer(model_));

@@ -44,8 +44,9 @@ void write_onnx(const std::string& path, OnnxGraph& graph);
 /// the graph, by their names. Masks are part of the graph. The chief alone writes, whole or not at
 /// all. A layer without an operator is an error of the compiler: all of this library have one
 /// (BatchNormalization for flat samples and images, GroupNormalization for at most three
-/// dimensions). Throws Error naming the path, and ConfigurationError when the names are empty or
-/// equal, or names of the graph.
+/// dimensions) but ConvLSTM2D, as ONNX has no such operator, and LoRA (export the model without it
+/// that has its merged_weights). Throws Error naming the path, and ConfigurationError when the
+/// names are empty or equal, or names of the graph.
 /// @code
 /// lockstep::export_onnx(model, "cnn.onnx");
 /// @endcode
