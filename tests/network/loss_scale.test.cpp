@@ -204,6 +204,9 @@ TEST_CASE("loss scale: a run that is saved and resumed has the bits of one that 
   third.load(folder.path("float"));
   CHECK(third.dynamic_scale() == 256);
   CHECK(third.get_weights()[0].values == first.get_weights()[0].values);
+  // Whatever the model had before.
+  second.load(folder.path("float"));
+  CHECK(second.dynamic_scale() == 256);
 }
 
 TEST_CASE("loss scale: fit counts no update that is left out, and verbose 2 tells") {

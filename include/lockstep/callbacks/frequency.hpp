@@ -24,7 +24,7 @@ class SaveFrequency {
   }
   [[nodiscard]] bool at_epoch() const noexcept { return steps_ == epoch; }
   [[nodiscard]] bool at_step(std::int64_t iterations) const noexcept {
-    return steps_ > 0 && iterations % steps_ == 0;
+    return steps_ > 0 && iterations > 0 && iterations % steps_ == 0;
   }
 
  private:

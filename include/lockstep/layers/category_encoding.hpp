@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -55,6 +56,9 @@ struct CategoryEncoding {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
+    static_assert(NumTokens <= std::size_t{1} << std::numeric_limits<T>::digits,
+                  "lockstep: CategoryEncoding has more categories than the scalar type has whole "
+                  "numbers (float: 2^24 = 16,777,216): compile the model with double");
     std::fill_n(pass.y.data(), Output<In>::size * pass.y.stride(), T(0));
     for (std::size_t i = 0; i < In::size; ++i)
       for (std::size_t sample = 0; sample < pass.x.samples(); ++sample) {

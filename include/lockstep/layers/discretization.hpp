@@ -105,8 +105,10 @@ struct Discretization {
 template <std::integral auto NumBins, DiscretizationOptions Options>
 struct Discretization<NumBins, Options> {
   static_assert(NumBins >= 2, "lockstep: Discretization needs two bins or more");
-  static_assert(Options.epsilon > 0 && Options.epsilon < 1,
-                "lockstep: the epsilon of Discretization is between 0 and 1");
+  static_assert(
+      Options.epsilon >= 1e-4 && Options.epsilon < 1,
+      "lockstep: the epsilon of Discretization is from 1e-4, which takes 164 MB to adapt, "
+      "to 1");
 
   static constexpr std::string_view name = "discretization";
   static constexpr bool keeps_padding = true;

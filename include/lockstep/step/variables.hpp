@@ -237,6 +237,10 @@ class Variables {
   [[nodiscard]] bool scales_loss() const noexcept {
     return program_.layout().loss_scale.has_value();
   }
+  [[nodiscard]] LossScale initial_loss_scale() const noexcept {
+    if (!scales_loss()) return {};
+    return {static_cast<double>(program_.layout().loss_scale->initial_scale), 0};
+  }
   /// What `scale` is after a step.
   void advance(LossScale& scale, bool has_overflowed) const noexcept {
     if (scales_loss()) scale.advance(*program_.layout().loss_scale, has_overflowed);

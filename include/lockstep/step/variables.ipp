@@ -111,8 +111,7 @@ Variables<T>::Variables(const Program<T>& program, const Synchronization& synchr
   if (accumulation_steps_ > 1) accumulated_ = new_arena();
   schedule_ = rules.schedule;
   clipping_ = rules.clipping;
-  if (scales_loss())
-    loss_scale.value = static_cast<double>(program.layout().loss_scale->initial_scale);
+  loss_scale = initial_loss_scale();
   if (needs_norms()) norms_ = GradientNorms(parameters_);
   whole_variables_ = rules.whole_variables;
   if (whole_variables_) names_ = program.names().variables;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -648,7 +649,14 @@ History fit(Trainer<T>& trainer, const AnyDataset& dataset, const FitOptions& op
   } const in_fit(trainer);
   const AnyStrategy& strategy = trainer.strategy();
   ++trainer.variables().revision;
-  FitState<T> state(trainer, dataset, options, callbacks);
+  std::optional<FitState<T>> made;
+  try {
+    made.emplace(trainer, dataset, options, callbacks);
+  } catch (...) {
+    if (trainer.remote() != nullptr) trainer.remote()->abandon();
+    throw;
+  }
+  FitState<T>& state = *made;
   add_parts(state);
   if (options.verbose == 2 && strategy.is_chief())
     log_line(concat(

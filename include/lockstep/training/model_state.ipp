@@ -470,8 +470,9 @@ void restore_state(Trainer<T>& model, const TrainingState& saved, const RestoreR
   if (!is_in_window) std::ranges::fill(variables.accumulated().values(), T(0));
   variables.accumulated_steps = saved.accumulated_steps;
   variables.accumulated_rows = saved.accumulated_rows;
-  if (variables.scales_loss() && saved.loss_scale > 0)
-    variables.loss_scale = {saved.loss_scale, saved.finite_steps};
+  variables.loss_scale = saved.loss_scale > 0 && variables.scales_loss()
+                             ? LossScale{saved.loss_scale, saved.finite_steps}
+                             : variables.initial_loss_scale();
   variables.set_shows_averages(saved.shows_averages);
   variables.seed = saved.seed;
   variables.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one

@@ -48,7 +48,8 @@ template <class T>
   const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),
                                     std::bit_cast<std::uint64_t>(variables.previous_learning_rate),
                                     static_cast<std::uint64_t>(variables.iterations),
-                                    std::bit_cast<std::uint64_t>(variables.loss_scale.value)};
+                                    std::bit_cast<std::uint64_t>(variables.loss_scale.value),
+                                    static_cast<std::uint64_t>(variables.loss_scale.finite_steps)};
   sums.counters = crc32c(std::as_bytes(std::span(counters)));
   return sums;
 }

@@ -556,8 +556,11 @@ TEST_CASE("parameter servers: the chief goes on from a sharded backup, which it 
 }
 
 TEST_CASE("parameter servers: all end with the sentence of a chief that cannot begin the fit") {
-  for (const bool is_damaged : {false, true}) {
-    CAPTURE(is_damaged);
+  const TinyData all(12);
+  const ls::AnyDataset no_data = ls::from_tensor_slices(all.x, all.y).take(0).batch(12);
+  for (const std::string what : {"option", "damaged", "empty"}) {
+    CAPTURE(what);
+    const bool is_damaged = what == "damaged";
     const TemporaryFolder folder;
     const std::string shards = folder.path("training_state.ckpt");
     std::filesystem::create_directory(shards);
@@ -569,15 +572,18 @@ TEST_CASE("parameter servers: all end with the sentence of a chief that cannot b
       ls::LambdaCallback callback{
           .on_train_batch_begin = [&](ls::Training&, std::int64_t) { ++steps; }};
       callback.on_train_begin = [&](ls::Training&) {
-        if (!is_damaged && rank == 0) throw ls::ConfigurationError("the chief's option is wrong");
+        if (what == "option" && rank == 0)
+          throw ls::ConfigurationError("the chief's option is wrong");
       };
       std::optional<ls::BackupAndRestore> backup;
       if (is_damaged) backup.emplace(ls::BackupAndRestore{.backup_dir = folder.path()});
-      model.fit(data(), {.epochs = 1, .verbose = 0}, callback, backup);
+      model.fit(what == "empty" && rank == 0 ? no_data : data(), {.epochs = 1, .verbose = 0},
+                callback, backup);
     });
     CHECK(steps == 0);
-    const std::string sentence =
-        is_damaged ? "it is no manifest of a sharded state" : "the chief's option is wrong";
+    const std::string sentence = is_damaged         ? "it is no manifest of a sharded state"
+                                 : what == "option" ? "the chief's option is wrong"
+                                                    : "the training data is empty";
     for (const std::string& failure : job.failures) CHECK(contains(failure, sentence));
     for (std::size_t rank = 1; rank < job.failures.size(); ++rank)
       CHECK(contains(job.failures[rank], "refuses worker " + std::to_string(rank) +

@@ -250,6 +250,10 @@ TEST_CASE("StringLookup: what is wrong is said") {
                        write(folder, "damaged", json));
                  }),
                  "'x' in the vocabulary is no whole number"));
+  const std::string same = R"(, "vocabulary": ["07"]})";
+  const ls::IntegerLookup<Options{.max_tokens = 20}> seven(
+      write(folder, "seven", json.substr(0, json.find(", \"vocabulary\"")) + same));
+  CHECK(seven(7) == std::vector<float>{1});
 }
 
 TEST_CASE("StringLookup in pipelines: columns of a table, lines; workers compare vocabularies") {

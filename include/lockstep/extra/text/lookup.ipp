@@ -129,9 +129,10 @@ LOCKSTEP_INLINE void LookupTable::set_vocabulary(std::vector<std::string> vocabu
             " tokens, the special ones included, expected at most .max_tokens = ",
             options.max_tokens});
   const auto words = std::make_shared<Words>(Words{.tokens = std::move(vocabulary)});
-  for (const std::string& token : words->tokens) {
+  for (std::string& token : words->tokens) {
     if (config_.is_integer && !whole_number(token))
       refuse({in_quotes(token), " in the vocabulary is no whole number"});
+    token = known_form(config_, token);
     if (token == config_.oov_token || token == config_.mask_token)
       refuse({"the special token ", in_quotes(token),
               " stands within the vocabulary: put the special tokens first (", special.size(),

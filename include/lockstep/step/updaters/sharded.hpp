@@ -213,7 +213,8 @@ class ShardedUpdater final : public Updater<T> {
     }
     collective.all_reduce(workspace.pack_status(), is_of_blocks() ? left.first(0) : left);
     workspace.take_status(collective.size());
-    bool makes_update = step_.makes_update(workspace.status().values());
+    const bool makes_update = step_.makes_update(workspace.status().values());
+    if (!makes_update) workspace.status().gradient_squares() = 0;  // as where they are not known
     // (Also without an update, so that the wire's residuals go on as ever.)
     if (is_of_blocks() && !status_last) collective.reduce_scatter_blocks(left);
     if (is_early_ && !status_last) collective.wait();

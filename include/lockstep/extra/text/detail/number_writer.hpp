@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -17,10 +18,15 @@ namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 template <class T>
 class NumberWriter {
  public:
-  /// `numbers`: how many there are; `weights`: one each, of tf_idf. `owner` is for errors.
+  /// `numbers`: how many there are; `weights`: one each, of tf_idf. `owner` is for errors. Throws
+  /// ConfigurationError for more numbers than T has.
   NumberWriter(std::string_view owner, TextOutput output, std::size_t numbers,
                std::span<const float> weights, std::span<T> x)
       : owner_(owner), output_(output), numbers_(numbers), weights_(weights), x_(x) {
+    if (output == TextOutput::int_ && numbers > std::size_t{1} << std::numeric_limits<T>::digits)
+      throw ConfigurationError(concat({owner, ": ", numbers,
+                                       " numbers are more than the scalar type has (float: 2^24 = "
+                                       "16,777,216): write them as double"}));
     std::fill(x_.begin(), x_.end(), T(0));
   }
 
