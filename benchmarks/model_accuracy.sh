@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What the example programs reach, as Markdown tables: the GPT on a text, ResNet-20 on CIFAR-10's
-# binary files, the classifiers of sentences and the table, which make their own data.
+# binary files, and the others, which make their own data.
 #
-#   benchmarks/model_accuracy.sh gpt TEXT_FILE | resnet CIFAR_FOLDER | text | tabular [SEEDS]
+#   benchmarks/model_accuracy.sh gpt TEXT_FILE | resnet CIFAR_FOLDER | NAME [SEEDS]
 #
+# NAME is text, tabular, lora, seq2seq, vae, diffusion or reinforce.
 # SEEDS are "1 2 3 4 5" unless told otherwise.
 #
 # ResNet-20 is trained for 30 epochs (--epochs of the program: 180). Run `cmake --preset release`
@@ -24,7 +25,7 @@ case $model in
     [[ $model == gpt ]] && options=(--text "$1") || options=(--data "$1" --epochs 30)
     shift
     ;;
-  text | tabular) ;;
+  text | tabular | lora | seq2seq | vae | diffusion | reinforce) ;;
   *) usage ;;
 esac
 seeds=${1:-1 2 3 4 5}
