@@ -105,7 +105,7 @@ class CheckpointFolder {
   // save() in two parts, between which workers write a sharded state: the path, and when it is
   // there, its place on the list.
   [[nodiscard]] std::string begin_save(std::optional<std::int64_t> number) const;
-  void end_save(const std::string& path, std::int64_t step);
+  void end_save(const std::string& saved, std::int64_t step);
 
   /// The newest checkpoint that a model with arrays of `expected` bytes can read; warns of those
   /// that cannot be read. Of a sharded state it has a reference to the shares, of which it has seen

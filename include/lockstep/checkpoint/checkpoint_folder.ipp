@@ -197,7 +197,7 @@ LOCKSTEP_INLINE std::string CheckpointFolder::begin_save(std::optional<std::int6
 
 LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot,
                                                    std::optional<std::int64_t> number) {
-  const std::string path = begin_save(number);
+  std::string path = begin_save(number);
   save_snapshot(path, snapshot);
   remove_stale_temporaries(path);
   end_save(path, snapshot.iterations);

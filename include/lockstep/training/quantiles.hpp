@@ -107,8 +107,9 @@ class QuantileSearch {
     count_ = 0;
     for (const double count : counts_) count_ += count;
     step_ = std::max(count_ / (1 / epsilon_), 1.0);
-    for (double rank = std::floor(step_ - 1); rank < count_; rank += std::floor(step_))
-      values_.push_back({.rank = rank});
+    const auto step = static_cast<std::int64_t>(step_);
+    for (std::int64_t rank = step - 1; rank < static_cast<std::int64_t>(count_); rank += step)
+      values_.push_back({.rank = static_cast<double>(rank)});
   }
 
   /// Keras's compress_summary to `parts` of a share each: between the parts that there are, it
@@ -120,8 +121,8 @@ class QuantileSearch {
     const float total = sums.back();
     Summary smaller;
     double before = 0;
-    for (double i = 0; i < parts; ++i) {
-      const double percent = share + i * share;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i) {
+      const double percent = share + static_cast<double>(i) * share;
       const auto place = [&](std::size_t j) { return static_cast<double>(sums[j] / total); };
       std::size_t next = 0;
       while (next < sums.size() && place(next) <= percent) ++next;

@@ -129,6 +129,7 @@ struct StartupContext {
   // of a rank that is no contact stays empty.)
   [[nodiscard]] std::vector<Place> empty_places() const {
     std::vector<Place> result;
+    result.reserve(static_cast<std::size_t>(world()));
     for (int other = 0; other < world(); ++other)
       result.emplace_back(1 +
                           (are_partners(rank(), other, world()) ? options.data_connections() : 0));
