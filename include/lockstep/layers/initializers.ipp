@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/layers/initializers.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {

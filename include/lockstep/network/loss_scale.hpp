@@ -9,7 +9,7 @@
 namespace lockstep { inline namespace LOCKSTEP_ABI {
 
 /// How the loss scale of MixedFloat16 changes, as Keras's LossScaleOptimizer does it.
-/// Use: `MixedFloat16With<LossScaleOptions{.initial_scale = 1024}>`. Keras:
+/// Use: `LossScaleOptions{.initial_scale = 1024}`. Keras:
 /// `LossScaleOptimizer(initial_scale=, dynamic_growth_steps=)`.
 struct LossScaleOptions {
   std::int64_t initial_scale = 32'768;       ///< at least 1

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
