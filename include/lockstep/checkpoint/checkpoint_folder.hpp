@@ -75,8 +75,8 @@ struct FoundCheckpoint {
 
 double seconds_since_1970();
 
-/// The bytes of a checkpoint; of a sharded one, those that one file would have. Nothing, after a
-/// warning, when they are missing or damaged.
+/// The bytes of a checkpoint; a sharded one is given as the bytes of a single file. Warns and
+/// returns nothing when they are missing or damaged.
 [[nodiscard]] std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
     const std::string& path, std::optional<std::uint64_t> expected = {});
 

@@ -16,11 +16,11 @@
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-// The container's scratch holds: the outputs of all branches that compute something, but for a last
-// one that writes the sum of all; the branches' scratch; the mask of the merged output. Its
-// temporary memory: the gradient of one output; a gradient of the input, if there is another; those
-// outputs that are kept in 16 bits and read in backward (forward has all of them, in their place);
-// that of the branch that runs.
+// The container's scratch holds the outputs of all branches that compute something, except a last
+// one that writes the sum; the branches' scratch; the mask of the merged output. Its temporary
+// memory holds the gradient of one output; a second gradient of the input, where one is needed; the
+// outputs that are kept in 16 bits and that backward reads (in forward, all that are kept so, in
+// the place of these); the temporary memory of the branch that runs.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -96,8 +96,9 @@ struct MergeCalls {
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements + branches.front().place.output.stride(samples);
 }
-/// Whether a gradient of the input needs a place besides the container's: it is added to that of a
-/// branch behind, or not wanted. (A branch that computes nothing adds the gradient of its output.)
+/// Whether a branch needs a place for its gradient of the input besides the container's: a later
+/// branch has already written there, or the gradient is not wanted. (A branch that computes nothing
+/// adds the gradient of its output directly.)
 [[nodiscard]] constexpr bool has_more_dx(std::span<const Branch> branches) {
   for (const Branch& branch : branches)
     if (branch.computes && (&branch != &branches.back() || branch.place.throws_gradient))
@@ -124,8 +125,8 @@ struct MergeCalls {
   return first_branch_temporary(branches, samples) + largest;
 }
 
-/// What the arrays are for: forward makes outputs, `visit` has them all again, backward those that
-/// it reads.
+/// What the arrays are for: forward writes the outputs, visit restores all of them, and backward
+/// those that it reads.
 enum class BranchUse : unsigned char { forward, visit, backward };
 
 /// Where the arrays of the branches are in a pass.

@@ -12,11 +12,11 @@
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
 
-// The container's scratch holds: the outputs of all layers but the last one, which writes to the
-// container's output; the layers' scratch. Its temporary memory: gradients between layers, and the
-// outputs that are kept in 16 bits (see KeptFormat) as they were, in turn from both ends (see
-// InTurn); behind them that of the layer that runs. Forward has no gradients, so that its outputs
-// lie where these do in backward.
+// The container's scratch holds the outputs of all layers but the last one, which writes to the
+// container's output, and the layers' scratch. Its temporary memory holds the gradients between
+// layers and the outputs that are kept in 16 bits (see KeptFormat), unpacked; they alternate
+// between both ends of one area (see InTurn). The temporary memory of the layer that runs comes
+// after it. Forward has no gradients: its outputs lie where backward has these.
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
@@ -113,8 +113,8 @@ struct LayerPlace {
   return elements;
 }
 
-/// Elements of the gradients between layers, of which two at a time are in use: the one that a
-/// layer is given (the last one has that of the container) and the one that it writes.
+/// Elements of the gradients between layers, of which two at a time are in use: a layer reads one
+/// (the last layer the container's) and writes the other.
 [[nodiscard]] constexpr std::size_t gradient_elements(std::span<const LayerPlace> layers,
                                                       std::size_t samples) {
   std::size_t most = 0;

@@ -75,7 +75,7 @@ class StatusBlock {
   }
 
   /// Where a loss scale applies: the sum of the squares of this rank's part of the gradients, and
-  /// after the reduction that of all. Otherwise 0.
+  /// after the reduction the sum over all ranks. Otherwise 0.
   [[nodiscard]] double& gradient_squares() noexcept { return values_[values_.size() - 3]; }
   /// Whether the update was left out as a gradient was not finite.
   [[nodiscard]] bool has_overflowed() const noexcept {

@@ -199,8 +199,8 @@ class LayerMoments {
   }
 
  private:
-  /// Whether a layer, known by a variable of its own, is the one. (A layer that Shared uses several
-  /// times sees all its inputs.)
+  /// Whether this is the layer to adapt; one of its variables identifies it. (A layer that Shared
+  /// uses several times sees all its inputs.)
   bool is_this(const void* variable) {
     const auto layer = std::find(seen_.begin(), seen_.end(), variable);
     const auto number = static_cast<std::size_t>(layer - seen_.begin());

@@ -14,11 +14,11 @@
 
 namespace lockstep { inline namespace LOCKSTEP_ABI { namespace detail {
 
-/// Finds some of the sorted values of all ranks without sorting them: in each of three passes over
-/// the data, it counts what the next bits of the values are, among those that begin as a wanted one
-/// does. Counts are whole numbers, so that their sum depends neither on the order of the data nor
-/// on who has them. From those values come the boundaries of Keras's Discretization.adapt (version
-/// 3.15, discretization.py: summarize, compress_summary), given all data in one array.
+/// Finds some of the sorted values of all ranks without sorting them: each of three passes over the
+/// data counts the next bits of those values whose first bits are those of a wanted one. Counts are
+/// whole numbers, so that their sum depends neither on the order of the data nor on who has them.
+/// From those values come the boundaries of Keras's Discretization.adapt (version 3.15,
+/// discretization.py: summarize, compress_summary), given all data in one array.
 class QuantileSearch {
  public:
   static constexpr int passes = 3;
@@ -78,7 +78,7 @@ class QuantileSearch {
   static constexpr int bits = 11, last_bits = 32 - bits * (passes - 1);
   static constexpr std::uint32_t width = std::uint32_t{1} << bits;
 
-  /// A value whose first bits are known, and its rank among those that have them.
+  /// A wanted value: the bits known so far, and its rank among the values that share them.
   struct Value {
     std::uint32_t prefix = 0;
     double rank = 0;

@@ -72,7 +72,7 @@ class Counter final : public lockstep::detail::ShardKeeper {
   double value_ = 0;
 };
 
-/// A server, on a thread of its own, until its workers have said goodbye.
+/// A server that runs on a separate thread until its workers have said goodbye.
 class ServerOf {
  public:
   using Trust = lockstep::detail::PsTrust;

@@ -33,8 +33,8 @@ using lsd::StatusBlock;
 
 namespace {
 
-/// What a server keeps: 10 * (server + 1), of which it takes the gradients off. The status that it
-/// replies with is that of two workers that have done the same.
+/// A server's parameters: they begin as 10 * (server + 1), and each step subtracts the gradients. It
+/// replies with twice the status that it is sent, as if two workers had sent the same one.
 class Keeper final : public lsd::ShardKeeper {
  public:
   Keeper(int server, std::size_t elements, std::size_t status_size)

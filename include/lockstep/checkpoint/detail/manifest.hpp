@@ -223,7 +223,7 @@ void each_model_field(Saved& saved, F f) {
   f("shows_averages", saved.shows_averages);
 }
 
-/// The same for those that a file has only where the run had a loss scale.
+/// The same for the fields of a loss scale, which only files of runs with one have.
 template <class Saved, class F>
 void each_scale_field(Saved& saved, F f) {
   f("loss_scale", saved.loss_scale);

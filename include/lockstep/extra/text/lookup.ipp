@@ -61,7 +61,7 @@ LOCKSTEP_INLINE std::size_t LookupTable::special_count() const noexcept {
   return config_.options.num_oov_indices + (has_mask ? 1 : 0);
 }
 
-/// A token as it stands in a vocabulary: of IntegerLookup, the digits of its number.
+/// The form in which a vocabulary has a token: for IntegerLookup, the decimal number.
 inline std::string known_form(const LookupTable::Config& config, std::string_view token) {
   if (!config.is_integer) return std::string(token);
   if (config.mask_token && token.empty()) return *config.mask_token;
@@ -247,7 +247,7 @@ LOCKSTEP_INLINE void LookupTable::save(const std::string& path, const Members& c
   write_file_atomically(path, std::as_bytes(std::span(json)));
 }
 
-/// A value of JSON as it stands in a file.
+/// A value as JSON text.
 inline std::string json_value(const JsonTree& value) {
   return value.text() != nullptr ? json_text(*value.text()) : value.described();
 }
